@@ -39,7 +39,6 @@ from labeldp.mechanisms.accounting import (
 from labeldp.mechanisms.accuracy_estimate import (
     AccuracyEstimate as AccuracyEstimate,
     CorrectCount as CorrectCount,
-    MostCorrect as MostCorrect,
 )
 from labeldp.mechanisms.additive_noise import (
     GaussianNoise as GaussianNoise,

@@ -257,18 +257,16 @@ def composed_gaussians(events: Sequence[GaussianEvent]) -> GaussianEvent:
     return DecisionEvent(noise_multiplier=multiplier, **curve)
 
 
-def renyi_curve(
-    events: Sequence[Event], orders: NDArray[np.float64] = ORDERS
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the Renyi divergence of events of one label together, and its orders [A] each.
+def renyi_curve(events: Sequence[Event]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return orders [A] and the Renyi divergence of events of one label together at each [A].
 
-    The orders are those of the events' own curves, if there are any.
+    The orders are those of the events' own curves, or `ORDERS`.
     """
     curves = [event for event in events if isinstance(event, RenyiEvent | DecisionEvent)]
     grids = {curve.orders for curve in curves}
     if len(grids) > 1:
         raise ValueError("two Renyi events lie on different grids of orders; use one grid, ORDERS")
-    orders = np.asarray(grids.pop()) if grids else orders
+    orders = np.asarray(grids.pop()) if grids else ORDERS
     gaussians = (event for event in events if isinstance(event, GaussianEvent))
     plain = [event for event in gaussians if not isinstance(event, DecisionEvent)]
     total: NDArray[np.float64] = orders * _precision(plain) / 2

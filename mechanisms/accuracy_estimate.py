@@ -10,10 +10,6 @@ Some labels are held out: no model is trained on them. Two ways to judge a model
   count by 1 at most, so that noise of a few answers is enough, however many are counted. It is
   discrete Laplace noise (Ghosh, Roughgarden and Sundararajan, STOC 2009).
 
-`MostCorrect` releases which of k models has most right predictions and nothing else, by
-permute-and-flip (McKenna and Sheldon, NeurIPS 2020): it costs epsilon once, where k counts cost k
-times theirs.
-
 Held-out labels have no other use, so that in a ledger they pay for their estimates only.
 
 >>> from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -39,15 +35,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array, as_numpy
 from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.label_channels import PerLabel
-from labeldp.mechanisms.randomness import (
-    AnyGenerator,
-    DrawnExactly,
-    SecureGenerator,
-    as_numpy_generator,
-    discrete_laplace,
-    exponential,
-    largest,
-)
+from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_laplace
 
 #: Standard deviations of a normal distribution on either side of which 95% lie.
 _TWO_SIDED = 1.959964
@@ -79,55 +67,27 @@ class CorrectCount(PureMechanism, DrawnExactly):
 
         The predictions [M] must be made without these labels [M].
         """
-        right = _right(labels, as_numpy(predictions)[None])
+        right = _right(labels, predictions)
         return right + discrete_laplace(generator, scale=self.scale, shape=(1,))
 
 
-@dataclass(frozen=True, kw_only=True)
-class MostCorrect(PureMechanism, DrawnExactly):
-    """The model of k with the most right predictions, nearly: pure epsilon-DP, whatever k is.
-
-    The winner falls short of the best by more than (2 / epsilon) (log k + t) answers with a
-    probability below e^-t.
-    """
-
-    failure_probability: ClassVar[float] = 0.0
-
-    def release(
-        self, labels: Array, predictions: Array, *, generator: AnyGenerator
-    ) -> NDArray[Any]:
-        """Draw the place of the winner, once: int64 [1].
-
-        The predictions of each model [k, M] must be made without these labels [M].
-        """
-        right = _right(labels, as_numpy(predictions))
-        # Exponential noise and a maximum are permute-and-flip (Ding et al., 2021). A label may add
-        # to one model's count and take from another's, hence the factor 2.
-        scale = 2 / self.epsilon
-        if isinstance(generator, SecureGenerator):
-            drawn = exponential(len(right), generator=generator)
-            return largest(right[None], drawn, scale=math.nextafter(scale, math.inf))
-        noise = as_numpy_generator(generator).exponential(scale, size=len(right))
-        return np.array([(right + noise).argmax()], dtype=np.int64)
-
-
-def _right(labels: Array, predictions: NDArray[Any]) -> NDArray[np.int64]:
-    """Number of right predictions of each model [k]."""
+def _right(labels: Array, predictions: Array) -> int:
+    """Number of right predictions [M] of labels [M]."""
     truth = as_numpy(labels)
-    if truth.ndim != 1 or predictions.shape[1:] != truth.shape:
+    guesses = as_numpy(predictions)
+    if truth.ndim != 1 or guesses.shape != truth.shape:
         raise ValueError(
-            f"there are predictions of shape {predictions.shape[1:] or predictions.shape} for "
-            f"{truth.size} labels; give one for each"
+            f"there are predictions of shape {guesses.shape} for {truth.size} labels; give one for "
+            "each"
         )
-    if predictions.size == 0:
-        raise ValueError("predictions are empty; give at least one label and one model")
-    if not np.issubdtype(predictions.dtype, np.integer):
+    if guesses.size == 0:
+        raise ValueError("predictions are empty; give at least one label and one prediction")
+    if not np.issubdtype(guesses.dtype, np.integer):
         raise ValueError(
-            f"predictions are of type {predictions.dtype}; they must be classes, whole numbers: "
-            "scores become classes by .argmax(1)"
+            f"predictions are of type {guesses.dtype}; they must be classes, whole numbers: scores "
+            "become classes by .argmax(1)"
         )
-    right: NDArray[np.int64] = (predictions == truth).sum(axis=1)
-    return right
+    return int((guesses == truth).sum())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -198,7 +158,7 @@ class AccuracyEstimate:
 
         The best of k models by its estimate looks better than it is: with `choices` of k the
         interval is widened so that it holds for all k at once. Choosing is post-processing of
-        estimates that are paid for (`MostCorrect` costs less where only the winner is needed).
+        estimates that are paid for.
         """
         _validate.between(0, 1, confidence=confidence)
         _validate.whole(minimum=1, choices=choices)

@@ -48,8 +48,8 @@ Floats = NDArray[np.float64]
 #: Probabilities are multiples of about 2^-58; above this epsilon a draw is that of this epsilon.
 _UNIT, LARGEST_EPSILON = 1 << 58, 30.0
 #: Up to this many classes all sets are columns of the program; with more, columns are generated in
-#: rounds, from the windows of subset selection on. The bound enumerates the sets of the leading
-#: classes. With more than `_ROWS` classes the unlikely ones are put together in bundles.
+#: rounds, from the windows of subset selection on, by changes of the `_LEADING` best prefixes. With
+#: more than `_ROWS` classes the unlikely ones are put together in bundles.
 _FULL, _ROUNDS, _LEADING, _ROWS = 10, 12, 7, 128
 #: Prototypes of sorted priors have this much added to each class.
 _FLOOR = 1e-4
@@ -196,12 +196,10 @@ class OptimalChannel:
     Attributes:
         probabilities: Of each output given each class [K, O]; rows add up to 1.
         utility: Nats, probability, or expected squared error.
-        bound: No channel does better than this.
     """
 
     probabilities: Floats
     utility: float
-    bound: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,13 +210,11 @@ class _Staircase:
         sets: Bool [O, K].
         weights: Probability of each set for a label outside it [O].
         utility: Of this channel.
-        bound: On every channel's.
     """
 
     sets: NDArray[np.bool_]
     weights: Floats
     utility: float
-    bound: float
 
     def digits(self, epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64], int]:
         """Return the weights inside and outside [O], and the total, as whole numbers.
@@ -293,8 +289,8 @@ def optimal_channel(
 ) -> OptimalChannel:
     """Return the best epsilon-DP channel for labels under a prior.
 
-    With more than ten classes columns are generated until no simple set helps, which leaves a gap
-    to `bound`.
+    With more than ten classes columns are generated until no simple set helps: the channel is then
+    nearly the best.
 
     Args:
         prior: Probability of each class [K].
@@ -322,7 +318,7 @@ def optimal_channel(
     rows = found.weights * (1 + math.expm1(epsilon) * found.sets.T)
     probabilities = np.empty_like(rows)
     probabilities[order] = rows / rows.sum(axis=1, keepdims=True)
-    return OptimalChannel(probabilities=probabilities, utility=found.utility, bound=found.bound)
+    return OptimalChannel(probabilities=probabilities, utility=found.utility)
 
 
 def _solve_sets(
@@ -358,16 +354,10 @@ def _solve_sets(
             columns = np.concatenate((columns, new))
             weights, duals = _best_weights(columns, mass, epsilon, utility)
     kept = weights > 0
-    value = float(_gains(columns[kept], mass, epsilon, utility) @ weights[kept])
-    bound = value
-    if utility is Utility.INFORMATION and classes > _FULL:
-        prices = np.repeat(duals / np.diff([*starts, classes]), np.diff([*starts, classes]))
-        bound = min(_upper_bound(prior, epsilon, prices), _capacity(epsilon))
     return _Staircase(
         sets=np.repeat(columns[kept], np.diff([*starts, classes]), axis=1),
         weights=weights[kept],
-        utility=value,
-        bound=bound,
+        utility=float(_gains(columns[kept], mass, epsilon, utility) @ weights[kept]),
     )
 
 
@@ -434,43 +424,6 @@ def _improving(
     return found[np.argsort(-over)[:classes]][np.sort(-over)[:classes] < -1e-9]
 
 
-def _capacity(epsilon: float) -> float:
-    """Bound the information of any channel under any prior: the largest gain per mass of a set."""
-    peak = epsilon / -math.expm1(-epsilon)
-    return peak - 1 - math.log(peak)
-
-
-def _upper_bound(prior: Floats, epsilon: float, prices: Floats) -> float:
-    """Bound the information of any channel by duality, whatever sets its outputs are.
-
-    The sets of the leading classes are enumerated; of the others, sets with fractional members
-    bound all sets. For a given mass the cheapest of them fill classes in the order of price per
-    probability, and the gain less the price is concave along that way.
-    """
-    growth = math.exp(epsilon)
-    first = (np.arange(1 << _LEADING)[:, None] >> np.arange(_LEADING) & 1).astype(np.float64)
-    mass, paid = (first @ each[:_LEADING, None] for each in (prior, prices))  # [2^m, 1]
-    rest, cost = prior[_LEADING:], prices[_LEADING:]
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        ratio = np.where(rest > 0, cost / rest, np.where(cost < 0, -np.inf, np.inf))
-    order = np.argsort(ratio, kind="stable")
-    rest, cost, ratio = rest[order], cost[order], ratio[order]
-    added = np.concatenate(([0.0], rest.cumsum()))
-    spent = np.concatenate(([0.0], cost.cumsum()))
-    with np.errstate(over="ignore", invalid="ignore"):
-        peak = (np.exp(growth * epsilon / (growth - 1) - 1 - ratio) - 1) / (growth - 1) - mass
-    inner = np.where(np.isfinite(peak), np.clip(peak, added[:-1], added[1:]), added[1:])
-    part = np.where(rest > 0, (inner - added[:-1]) / np.maximum(rest, 1e-300), 1.0)
-    points = np.hstack((np.broadcast_to(added, (len(mass), len(added))), inner)) + mass
-    payments = np.hstack(
-        (np.broadcast_to(spent, (len(mass), len(spent))), spent[:-1] + part * cost)
-    )
-    total = 1 + (growth - 1) * points
-    gain = growth * epsilon * points - total * np.log(total)
-    excess = gain - prices.sum() - (growth - 1) * (payments + paid)
-    return float(prices.sum()) + max(float(excess.max()), 0.0)
-
-
 def _of_numbers(
     prior: Floats, epsilon: float, values: Floats, outputs: Floats, unbiased: bool
 ) -> OptimalChannel:
@@ -518,7 +471,6 @@ def _of_numbers(
     return OptimalChannel(
         probabilities=table / table.sum(axis=1, keepdims=True),
         utility=float(found.fun),
-        bound=float(found.fun),
     )
 
 

@@ -6,7 +6,6 @@ that its processes listen on all interfaces. It also leaves its token readable b
 session's folders writable by all.
 """
 
-import contextlib
 import json
 import logging
 import os
@@ -221,6 +220,10 @@ def start_private() -> None:
     # agent's port: it takes 52365, so that a later head of `ray start` has no agent, and `ray job
     # submit` fails with "No available agent to submit job"; 0 is any free port.
     ports = partial(parameter.RayParams, dashboard_agent_listen_port=0)
+    # Ray opens its own folders to all, and each worker that starts opens them again: they lie below
+    # one that only this user can enter. Its path is short, for sockets lie in it.
+    base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]
+    closed = tempfile.mkdtemp(prefix="labeldp-", dir=base)
     with (
         patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False),
         patch.object(parameter, "RayParams", ports),
@@ -238,7 +241,7 @@ def start_private() -> None:
                 "enable_metrics_collection": False,
                 "max_direct_call_object_size": INLINED_BYTES,
             },
-            _temp_dir=str(_closed_folder() / "ray"),
+            _temp_dir=os.path.join(closed, "ray"),
         )
     node: Any = ray._private.worker._global_node
     if not ip_address(node.node_ip_address).is_loopback:
@@ -265,23 +268,6 @@ def tighten_token() -> None:
             os.fchmod(descriptor, 0o600)
     finally:
         os.close(descriptor)
-
-
-def _closed_folder() -> Path:
-    """Return a folder that only this user can enter; its path is short, for sockets lie in it.
-
-    Ray opens its own to all, and each worker that starts opens them again.
-    """
-    base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]
-    folder = Path(base, f"labeldp-{os.geteuid()}")
-    with contextlib.suppress(FileExistsError):
-        folder.mkdir(mode=0o700, parents=True)
-    found = folder.lstat()
-    ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
-    if ours and not found.st_mode & 0o077:
-        return folder
-    # Another user made it first, or it was opened to others.
-    return Path(tempfile.mkdtemp(prefix="labeldp-", dir=folder.parent))
 
 
 def _patiently(ask: Callable[..., Any]) -> Callable[..., Any]:

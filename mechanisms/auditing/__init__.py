@@ -10,7 +10,7 @@
 | audit a release without a model | `audit_release` | lower bounds |
 | test the noise of moment labels | `audit_moments` | lower bound |
 | audit without canaries, given a proxy's error | `observational_audit` | ... |
-| bound the advantage of guessing labels | `advantage_bound` | upper bound |
+| bound the advantage of guessing labels | `mechanisms.guess_risk.guess_rise` | upper bound |
 | reconstruct votes from repeated answers | `mechanisms.pate.vote_leakage` | vote histograms |
 
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
@@ -19,7 +19,6 @@ leaks no more: that is the provable epsilon's part. Show a bound with its `ceili
 
 # isort: off
 from labeldp.mechanisms.auditing.canaries import Canaries as Canaries, CoinCanaries as CoinCanaries
-from labeldp.mechanisms.auditing.label_inference import advantage_bound as advantage_bound
 from labeldp.mechanisms.auditing.memorization import (
     EpsilonInterval as EpsilonInterval,
     MemorizationAudit as MemorizationAudit,
@@ -31,29 +30,26 @@ from labeldp.mechanisms.auditing.observational import (
     observational_audit as observational_audit,
 )
 from labeldp.mechanisms.auditing.one_run import (
+    Curve as Curve,
+    GaussianCurve as GaussianCurve,
     OneRunAudit as OneRunAudit,
+    PureCurve as PureCurve,
+    RandomizedResponseCurve as RandomizedResponseCurve,
+    best_tight_bound as best_tight_bound,
     canaries_needed as canaries_needed,
     candidate_scores as candidate_scores,
+    f_dp_lower_bound as f_dp_lower_bound,
     guess_counts as guess_counts,
     one_run_audit as one_run_audit,
     one_run_ceiling as one_run_ceiling,
     one_run_lower_bound as one_run_lower_bound,
     right_guesses as right_guesses,
+    tight_lower_bound as tight_lower_bound,
 )
 from labeldp.mechanisms.auditing.release_audit import (
-    MomentsAudit as MomentsAudit,
     ReleaseAudit as ReleaseAudit,
     audit_moments as audit_moments,
     audit_release as audit_release,
-)
-from labeldp.mechanisms.auditing.one_run import (
-    Curve as Curve,
-    GaussianCurve as GaussianCurve,
-    PureCurve as PureCurve,
-    RandomizedResponseCurve as RandomizedResponseCurve,
-    best_tight_bound as best_tight_bound,
-    f_dp_lower_bound as f_dp_lower_bound,
-    tight_lower_bound as tight_lower_bound,
 )
 from labeldp.mechanisms.label_channels import (
     BitFlipFamily as BitFlipFamily,

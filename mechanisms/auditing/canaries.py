@@ -54,7 +54,13 @@ class Canaries:
 
     @classmethod
     def draw(
-        cls, labels: Array, *, num_classes: int, num_canaries: int, seed: int = PUBLISHED_SEED
+        cls,
+        labels: Array,
+        *,
+        num_classes: int,
+        num_canaries: int,
+        seed: int = PUBLISHED_SEED,
+        block: int = 0,
     ) -> "Canaries":
         """Draw mislabeled examples as the published attack does, bit for bit.
 
@@ -62,45 +68,32 @@ class Canaries:
         draw, one of the K - 1 wrong labels of each, all equally likely. The seed (below 2**32) is
         not privacy noise, but with the true labels it reveals the canaries' labels: an attacker
         must not know it.
-        """
-        true_labels = _check_draw(labels, num_classes, num_canaries)
-        generator = _legacy_generator(seed)
-        positions = generator.choice(true_labels.size, num_canaries, replace=False)
-        return _mislabel(positions.astype(np.int64), true_labels, num_classes, generator)
 
-    @classmethod
-    def draw_blocks(
-        cls,
-        labels: Array,
-        *,
-        num_classes: int,
-        num_blocks: int = 10,
-        num_canaries: int = 100,
-        seed: int = PUBLISHED_SEED,
-    ) -> tuple["Canaries", ...]:
-        """Draw `num_blocks` sets of `num_canaries` that share no example, one for each run.
-
-        Seeds are tried in steps of 11 from `seed`; one whose positions meet an earlier block's is
-        passed over. This replays the published ten blocks of one hundred.
+        Blocks 0, 1, ... share no example, so that each run has one of its own. Seeds are tried in
+        steps of 11 from `seed`, and one whose positions meet an earlier block's is passed over:
+        this replays the published ten blocks of one hundred.
         """
-        _validate.whole(minimum=1, num_blocks=num_blocks)
-        true_labels = _check_draw(labels, num_classes, num_canaries * num_blocks)
+        _validate.whole(block=block)
+        true_labels = _check_draw(labels, num_classes, num_canaries * (block + 1))
         taken = np.zeros(true_labels.size, dtype=bool)
-        found: list[Canaries] = []
+        earlier = 0
         for attempt in range(_MOST_SEEDS_TRIED):
             generator = _legacy_generator(seed + attempt * _PUBLISHED_SEED_STEP)
-            positions = generator.choice(true_labels.size, num_canaries, replace=False)
-            if taken[positions].any():
+            drawn = generator.choice(true_labels.size, num_canaries, replace=False)
+            if taken[drawn].any():
                 continue
-            taken[positions] = True
-            block = _mislabel(positions.astype(np.int64), true_labels, num_classes, generator)
-            found.append(block)
-            if len(found) == num_blocks:
-                return tuple(found)
+            if earlier == block:
+                positions = drawn.astype(np.int64)
+                own = true_labels[positions]
+                rank = generator.randint(0, num_classes - 1, size=positions.size)
+                wrong = (rank + (rank >= own)).astype(np.int64)
+                return cls(positions=positions, labels=wrong, true_labels=own)
+            taken[drawn] = True
+            earlier += 1
         raise ValueError(
-            f"num_blocks is {num_blocks}, but {_MOST_SEEDS_TRIED} seeds gave only {len(found)} "
-            f"blocks of {num_canaries} among {true_labels.size} examples without overlap; draw "
-            "fewer or smaller blocks"
+            f"block is {block}, but {_MOST_SEEDS_TRIED} seeds gave only {earlier} blocks of "
+            f"{num_canaries} among {true_labels.size} examples without overlap; draw fewer or "
+            "smaller blocks"
         )
 
     def plant(self, labels: AnyArray) -> AnyArray:
@@ -165,18 +158,6 @@ class CoinCanaries:
     def plant(self, labels: AnyArray) -> AnyArray:
         """Return a copy of `labels` [n] with the chosen labels in their places."""
         return _plant(labels, self.positions, self.labels)
-
-
-def _mislabel(
-    positions: NDArray[np.int64],
-    labels: NDArray[np.int64],
-    num_classes: int,
-    generator: np.random.RandomState,
-) -> Canaries:
-    true_labels = labels[positions]
-    rank = generator.randint(0, num_classes - 1, size=positions.size)  # among the wrong labels
-    wrong = (rank + (rank >= true_labels)).astype(np.int64)
-    return Canaries(positions=positions, labels=wrong, true_labels=true_labels)
 
 
 def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[np.int64]:

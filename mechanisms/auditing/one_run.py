@@ -59,7 +59,7 @@ the worst.
 """
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -73,7 +73,7 @@ from labeldp.mechanisms._validate import Array, as_numpy
 from labeldp.mechanisms.accounting import brentq, log_gaussian_delta
 from labeldp.mechanisms.label_channels import Channel, Family, mean_error
 
-#: Fractions of the canaries that are guessed unless others are given; the best bound is kept.
+#: Fractions of the canaries that are guessed; the best bound is kept.
 FRACTIONS = (1.0, 0.5, 0.25, 0.1)
 
 
@@ -129,11 +129,9 @@ def check_enough_canaries(canaries: int, confidence: float) -> None:
         )
 
 
-def guess_counts(canaries: int, fractions: Sequence[float] = FRACTIONS) -> tuple[int, ...]:
-    """Return how many canaries to guess, for each fraction of them."""
-    if not fractions or not all(0 < fraction <= 1 for fraction in fractions):
-        raise ValueError(f"fractions is {fractions}; each must be above 0, at most 1")
-    return tuple(math.ceil(fraction * canaries) for fraction in fractions)
+def guess_counts(canaries: int) -> tuple[int, ...]:
+    """Return how many canaries to guess, for each of `FRACTIONS` of them."""
+    return tuple(math.ceil(fraction * canaries) for fraction in FRACTIONS)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +159,6 @@ def one_run_audit(
     scores: Array,
     truth: Array,
     *,
-    fractions: Sequence[float] = FRACTIONS,
     delta: float = 0.0,
     confidence: float = 0.95,
 ) -> OneRunAudit:
@@ -186,7 +183,7 @@ def one_run_audit(
     _validate.delta(delta)
     check_enough_canaries(score.size, confidence)
     right_among_first = np.concatenate([[0], np.cumsum(right_guesses(score, coins))])
-    counts = guess_counts(score.size if delta else int(np.count_nonzero(score)), fractions)
+    counts = guess_counts(score.size if delta else int(np.count_nonzero(score)))
     error = (1 - confidence) / len(counts)
     tries = [
         (_lower_bound(score.size, r, int(right_among_first[r]), delta, error), r) for r in counts

@@ -28,7 +28,7 @@ noise there is. Threshold: two outcomes and two moves, in closed form.
 
 Time grows as U V^3 G and does not depend on the queries or the classes: U different histograms, V
 different counts in each (classes with equal counts share their outcomes and moves), G = 90 + 2.5
-(spread / noise) points. Moves that cannot be the largest at an order are not summed there.
+(spread / noise) points.
 
 >>> decision_rdp_gnmax(240.0, [2.0, 20.0]).round(8), (np.array([2.0, 20.0]) / 240**2).round(8)
 (array([2.2250e-05, 2.2236e-04]), array([3.4720e-05, 3.4722e-04]))
@@ -78,8 +78,6 @@ _LARGEST = 300.0
 _TINY = 1e-6
 #: Below this a l is expanded, above that its exponential is taken together with the probability.
 _SMALL, _BIG = 1e-2, 30.0
-#: Orders at which every move is summed to see which can be the largest between them, then those.
-_COARSE = (4, 16)
 
 
 class Accounting(StrEnum):
@@ -295,65 +293,24 @@ def _log_change(x: Floats, shift: float) -> Floats:
 
 
 def _largest(log_base: Floats, log_ratio: Floats, orders: Floats) -> Floats:
-    """Largest divergence between a distribution and the moved ones, at ascending orders [A].
+    """Largest divergence between a distribution and the moved ones, either way [A].
 
-    (order - 1) times a divergence is convex in the order and 0 at 1: chords between coarse orders
-    bound it from above, chords continued bound it from below, and a move that is below another's
-    lower bound is not summed. Log probabilities and what each move adds to them are [M, O].
+    Log probabilities and what each move adds to them are [M, O].
     """
-    # The first direction has the moved distribution below, the second above.
-    log_below = np.concatenate([log_base + log_ratio, log_base])
-    ratio = np.concatenate([-log_ratio, log_ratio])
-    for coarse in _COARSE:
-        if len(orders) <= coarse:
-            break
-        nodes = np.linspace(0, len(orders) - 1, coarse).astype(np.intp)
-        sums = np.log1p(_excess_sums(log_below, ratio, orders[nodes]))
-        if not np.isfinite(sums).all():
-            break
-        x, y = np.append(1.0, orders[nodes]), np.pad(sums, ((0, 0), (1, 0)))
-        move, order = _candidates(x, y, orders)
-        kept, move = np.unique(move, return_inverse=True)
-        log_below, ratio = log_below[kept], ratio[kept]
-    else:
-        summed = _excess_sums(log_below[move], ratio[move], orders[order, None])[:, 0]
-        best = np.zeros(len(orders))
-        np.maximum.at(best, order, np.log1p(summed))
-        return best / (orders - 1)
-    everything = np.log1p(_excess_sums(log_below, ratio, orders)).max(axis=0)
-    return np.asarray(everything / (orders - 1))
-
-
-def _candidates(x: Floats, y: Floats, orders: Floats) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
-    """Pairs (curve, order) of which one is the largest at that order.
-
-    x are 1 and the coarse orders [X], from the first to the last of `orders`; y are convex curves
-    there [M, X], 0 at 1.
-    """
-    cell = np.minimum(np.searchsorted(x, orders, side="right") - 1, len(x) - 2)
-    slope = np.diff(y, axis=1) / np.diff(x)
-    from_left, from_right = orders - x[cell], orders - x[cell + 1]
-    upper = y[:, cell] + slope[:, cell] * from_left
-    leaders = np.unique(y.argmax(axis=0))
-    y, slope = y[leaders], slope[leaders]
-    # No order is in the first cell, and the last has no neighbor to its right.
-    continued = y[:, cell] + slope[:, cell - 1] * from_left
-    last = cell == len(x) - 2
-    back = y[:, cell + 1] + slope[:, np.minimum(cell + 1, len(x) - 2)] * from_right
-    lower = np.maximum(continued, np.where(last, 0.0, back)).max(axis=0)
-    move, order = np.nonzero(upper >= lower * (1 - 1e-9))
-    return move, order
+    best = np.zeros(len(orders))
+    for below, ratio in ((log_base + log_ratio, -log_ratio), (log_base, log_ratio)):
+        np.maximum(best, _excess_sums(below, ratio, orders).max(axis=0), out=best)
+    return np.asarray(np.log1p(best) / (orders - 1))
 
 
 def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats:
     """sum_k q_k (r_k^a - a r_k + a - 1) = sum_k q_k r_k^a - 1 of distributions [M, O]: [M, A].
 
-    r_k is the probability in the distribution above over q_k, below; orders a are [A], or [M, 1]
-    for an order of its own in every row.
+    r_k is the probability in the distribution above over q_k, below; orders a are [A].
     """
     below, change = np.exp(log_below), np.expm1(np.minimum(log_ratio, _BIG))
     above = np.exp(log_below + log_ratio)
-    total = np.zeros((len(log_below), orders.shape[-1]))
+    total = np.zeros((len(log_below), len(orders)))
     powers = [orders**power - orders for power in range(7)]
     for k in range(log_below.shape[1]):
         log_r = log_ratio[:, k, None]

@@ -110,11 +110,12 @@ class People:
             persons=None if self.persons is None else self.persons[places],
         )
 
-    def times_in(self, fit: "People") -> NDArray[np.int64]:
+    def times_in(self, fit: "People") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return how often each of these labels, or persons, may have been in a fit [N or P].
 
         A label was in it if its row or its name was. A person was in it once under its own name,
-        and once with each row that was there under another one, or without a name.
+        and once with each row that was there under another one, or without a name: the second
+        array is of these alone.
         """
         unknown = self.unknown or fit.unknown
         found = np.full(len(self.rows), True) if unknown else np.isin(self.rows, fit.rows)
@@ -122,11 +123,12 @@ class People:
         if self.names is not None and fit.names is not None:
             named = np.isin(self.names, fit.names)
         if self.persons is None:
-            return (found | named).astype(np.int64)
+            return (found | named).astype(np.int64), np.zeros(len(found), dtype=np.int64)
         if fit.persons is not None:
             found &= ~np.isin(self.pairs, fit.pairs)
         under_own_name = np.bincount(self.persons, weights=named) > 0
-        return np.bincount(self.persons, weights=found).astype(np.int64) + under_own_name
+        apart = np.bincount(self.persons, weights=found).astype(np.int64)
+        return apart + under_own_name, apart
 
 
 class ProcessLedger:
@@ -160,22 +162,24 @@ class ProcessLedger:
         """
         payers = len(people.rows) if people.persons is None else people.persons.max() + 1
         ledger = PrivacyLedger(num_labels=int(payers))
+        one_by_one = np.zeros(int(payers), dtype=np.int64)
         seeded = False
         with self._lock:
             fits = [(paying, list(lines)) for paying, lines in self._fits.values()]
         for paying, lines in fits:
             charges = [line for line, source in lines if source is None or source != without]
-            times = people.times_in(paying)
+            times, apart = people.times_in(paying)
             if not charges or not times.any():
                 continue
-            if times.max() > 1 and not all_pure(charge.event for charge in charges):
-                return Total(epsilon=math.inf, delta=delta)
+            one_by_one += apart * sum(not all_pure([charge.event]) for charge in charges)
             seeded |= any(charge.noise is NoiseKind.SEEDED for charge in charges)
-            ledger.add_failures(charges)
             for again in range(times.max()):
+                ledger.add_failures(charges)
                 paid = None if times.min() > again else np.flatnonzero(times > again)
                 for charge in charges:
                     ledger.charge(charge.event, indices=paid)
+        if one_by_one.max() > 1:
+            return Total(epsilon=math.inf, delta=delta, seeded=seeded)
         epsilon, at = ledger.total(delta=delta)
         return Total(epsilon=epsilon, delta=at, seeded=seeded)
 

@@ -23,7 +23,7 @@ from labeldp.platform.records.results import (
     TrialRecord,
     read_results,
 )
-from labeldp.platform.report.ledger import account_of, read_folder, rows
+from labeldp.platform.report.ledger import read_folder, rows, spent_by
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.selection import price_of, within
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
@@ -132,14 +132,15 @@ class Result:
 
     def ledger(self) -> pd.DataFrame:
         """Return one row per release: mechanism, time, number of labels, price, readers."""
-        return pd.DataFrame(rows(account_of([read_folder(self.folder)])))
+        return pd.DataFrame(rows([read_folder(self.folder)]))
 
     def total(self) -> tuple[float, float]:
         """Return epsilon and delta of all releases together, for the label that paid most.
 
         After a search it is the plan's price, if that is larger.
         """
-        total = account_of([read_folder(self.folder)]).together
+        folder = read_folder(self.folder)
+        total = spent_by([[folder]], delta=folder.delta)
         return total.epsilon, total.delta
 
     def report(self) -> ReportPage:

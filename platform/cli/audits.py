@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms import auditing
-from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.calibration import calibrate_gaussian, price_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.vote_leakage import reconstruct
 from labeldp.platform.cli.array_files import read_array
@@ -87,8 +87,9 @@ def moments(
     noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
     mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
     generator = np.random.default_rng(seed)
-    audit = auditing.audit_moments(mechanism, delta=delta, generator=generator, **how)
-    return {"epsilon": audit.epsilon, "noise_std": noise_std, **asdict(audit.found)}
+    found = auditing.audit_moments(mechanism, delta=delta, generator=generator, **how)
+    charged = price_gaussian(noise_std=noise_std, delta=delta)
+    return {"epsilon": charged, "noise_std": noise_std, **asdict(found)}
 
 
 def observational(

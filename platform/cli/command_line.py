@@ -55,17 +55,10 @@ _ALLOW_CODE = option(
 )
 _CLASSES = whole("--classes", "number of classes", default=10)
 _PURE = number("--delta", "ignored: this noise is pure, its delta is 0")
-_VOTES = _array("--votes", "vote counts [N, K]; without a file, the price holds for any votes")
 _QUERIES = whole(
     "--queries", "number of checked queries, not with --votes; by default the number of answers"
 )
 _AGGREGATORS = ("confident", "gnmax", "lnmax")
-_ACCOUNTING = choice(
-    "--accounting",
-    ("decision", "counts"),
-    "price only the decisions, or all noisy counts (docs/decision_accounting.md)",
-    default="decision",
-)
 _SINGLE = ("subset", "randomized_response", "laplace")
 _ESTIMATOR = option(
     "--estimator", "model: boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
@@ -256,18 +249,12 @@ VERBS = (
         "prices:calibrate_pate",
         "compute PATE's noise for an epsilon",
         "--epsilon 1 --delta 1e-5 --answer 300 --queries 1000",
-        _VOTES,
+        _array("--votes", "vote counts [N, K], in place of --queries and --teachers"),
         _EPSILON,
         _DELTA,
-        choice(
-            "--aggregator",
-            _AGGREGATORS,
-            "aggregation of votes; --votes allows only confident",
-            default="confident",
-        ),
+        choice("--aggregator", _AGGREGATORS, "aggregation of votes", default="confident"),
         _QUERIES,
         whole("--teachers", "number of teachers, which sets the threshold; not with --votes"),
-        _ACCOUNTING,
         whole("--answer", "number of answered queries", required=True),
     ),
     Verb(
@@ -396,7 +383,7 @@ VERBS = (
         "prices:epsilon_pate",
         "price answers of a teacher ensemble",
         "--aggregator confident --sigma1 200 --sigma2 40 --queries 1000 --answer 300 --delta 1e-5",
-        _VOTES,
+        _array("--votes", "vote counts [N, K]; without a file, the price holds for any votes"),
         choice("--aggregator", _AGGREGATORS, "aggregation of votes", required=True),
         number("--sigma1", "confident: standard deviation of the check's noise, in votes"),
         number("--threshold", "confident: smallest noisy count that is answered, in votes"),
@@ -414,7 +401,12 @@ VERBS = (
             "formula from Renyi to epsilon; mironov is the looser, older one",
             default="improved",
         ),
-        _ACCOUNTING,
+        choice(
+            "--accounting",
+            ("decision", "counts"),
+            "price only the decisions, or all noisy counts (docs/decision_accounting.md)",
+            default="decision",
+        ),
         whole("--answer", "number of answered queries; required without --votes"),
         _SEED,
     ),
@@ -446,7 +438,7 @@ VERBS = (
         "ledger",
         "reports:ledger",
         "list releases of labels, with time and price",
-        "results/quickstart --csv ledger.csv",
+        "results/quickstart",
         argument(
             "folders",
             "FOLDER...",
@@ -455,7 +447,6 @@ VERBS = (
             required=True,
             type=_FOLDER,
         ),
-        option("--csv", "write all charges to this table", "FILE"),
         number("--delta", "delta of the totals; by default the trials' delta"),
     ),
     Verb(
@@ -624,7 +615,7 @@ VERBS = (
         whole("--crop", "side of crops, in pixels; by default 5/8 of the image's shorter side"),
         whole("--epochs", "passes over the images", default=40),
         whole("--batch-size", "images per step", default=512),
-        number("--learning-rate", "peak learning rate; 0.003 by default"),
+        number("--learning-rate", "peak learning rate", default=0.003),
         flag("--no-flip", "never mirror images; for digits and letters"),
         flag("--probe", "report accuracy on public test labels after each epoch"),
         number("--minutes", "stop after the epoch that exceeds this time; run again to continue"),

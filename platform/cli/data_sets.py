@@ -64,10 +64,9 @@ def entries() -> list[dict[str, Any]]:
 
 
 def _place(data_set: DataSet, root: Path) -> str:
-    if not data_set.layouts:
+    if data_set.reader is None:
         return ""
-    layout = data_set.layout(root) or data_set.layouts[0]
-    return str(root.absolute() / layout.folder) if layout.files else "in scikit-learn"
+    return str(data_set.folder(root.absolute())) if data_set.files else "in scikit-learn"
 
 
 def fetch_set(*, name: str) -> dict[str, str]:

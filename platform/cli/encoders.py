@@ -39,7 +39,6 @@ def self_supervise(
     *,
     source: str,
     out: str,
-    learning_rate: float | None,
     no_flip: bool,
     probe: bool,
     minutes: float | None,
@@ -54,8 +53,6 @@ def self_supervise(
     Raises:
         Unfinished: The loss is not finite.
     """
-    if learning_rate is not None:
-        more["learning_rate"] = learning_rate
     config = SelfSupervisedConfig(flip=not no_flip, **more)
     performance = Performance(device=device, precision=precision, channels_last=True)
     test = _public_test(source) if probe else None

@@ -16,7 +16,7 @@ from labeldp.platform.report.wording import concern_of_delta, price
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.files import make_folder
-from labeldp.trainers.data.own_files import parquet_count, parquet_rows, parquet_table
+from labeldp.trainers.data.own_files import parquet_count, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
 
@@ -62,7 +62,8 @@ def request(
         sizes = []
         with party_files.new_folder(out) as folder:
             for number in _shown(range(-(-parquet_count(path) // rows_at_once)), "parts"):
-                some = parquet_rows(path, number * rows_at_once, rows_at_once)
+                own = range(number * rows_at_once, (number + 1) * rows_at_once)
+                some = parquet_table(path, rows=own)
                 sizes.append(written(some.to_pandas(), f"{folder}/part{number:04}"))
     method = how["method"]
     rows = sum(count for count, _ in sizes)
@@ -209,8 +210,9 @@ def _rows_of_parts(
     """Yield the rows of a table that each release is of: they follow one another."""
     start = 0
     for each in _shown(releases, "parts"):
-        yield parquet_rows(table, start, len(each.ids)).to_pandas()
-        start += len(each.ids)
+        end = start + len(each.ids)
+        yield parquet_table(table, rows=range(start, end)).to_pandas()
+        start = end
 
 
 def _refuse_others(

@@ -11,16 +11,12 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate, calibration
 from labeldp.mechanisms._validate import checked_votes
-from labeldp.mechanisms.accounting import L2_SENSITIVITY, Conversion
+from labeldp.mechanisms.accounting import L2_SENSITIVITY, Conversion, epsilon_of
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.ledger import epsilon_of_prices
 from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.calibration import (
-    calibrate_confident_gnmax,
-    price_for_any_votes,
-    price_of_answers,
-)
+from labeldp.mechanisms.pate.calibration import price_for_any_votes
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
@@ -59,9 +55,9 @@ def epsilon_rr(*, keep_probability: float, classes: int) -> dict[str, Any]:
     return _with_risk({**facts, "epsilon": epsilon, "delta": 0.0})
 
 
-def epsilon_select(**options: Any) -> dict[str, Any]:
+def epsilon_select(*, delta: float, **options: Any) -> dict[str, Any]:
     """Price of picking the best of a random number of trials."""
-    return _with_risk(asdict(selection_price(**options)))
+    return _with_risk({"epsilon": selection_price(delta=delta, **options), "delta": delta})
 
 
 def calibrate_gaussian(*, epsilon: float, delta: float) -> dict[str, Any]:
@@ -137,23 +133,32 @@ def epsilon_pate(
         _validate.whole(seed=seed)
     generator = OsEntropy().generator("") if seed is None else np.random.default_rng(seed)
     answers = mechanism.respond(counts, generator=generator, max_answers=answer)
-    settings: dict[str, Any] = {"max_answers": answer, "accounting": Accounting(accounting)}
     stated: dict[str, Any] = {"delta": delta, "conversion": Conversion(conversion)}
-    price = price_of_answers(mechanism, counts, answers, **settings, **stated)
+    costs = mechanism.costs(counts, Accounting(accounting))
+    realised = costs.head(answers.checked).cost(
+        answered=answers.by_teachers[: answers.checked], **stated
+    )
+    done: dict[str, Any] = {
+        "checked": answers.checked,
+        "answered": answers.answered,
+        "accounting": Accounting(accounting),
+    }
+    any_votes = price_for_any_votes(mechanism, **done, **stated)
+    exact = epsilon_of(mechanism.events(**done), delta=delta)
     request = PateAnswers(
         aggregator=mechanism, queries=len(counts), max_answers=answer or len(counts)
     )
     drawn = "fresh noise" if seed is None else "noise that anybody can repeat with --seed"
     return {
         "accounting": accounting,
-        "expected": asdict(price.expected),
-        "realised": {**asdict(price.realised), "simulated": True},
+        "expected": asdict(costs.until(answer).cost(**stated)),
+        "realised": {**asdict(realised), "simulated": True},
         "data_independent": {
-            "epsilon": price.data_independent.epsilon,
-            "order": price.data_independent.order,
-            "epsilon_exact": price.data_independent_exact,
+            "epsilon": any_votes.epsilon,
+            "order": any_votes.order,
+            "epsilon_exact": min(exact, any_votes.epsilon),
             "simulated": True,
-            "risk": risk_in_words(epsilon=price.data_independent.epsilon, delta=delta),
+            "risk": risk_in_words(epsilon=any_votes.epsilon, delta=delta),
         },
         **_sanitized(request, counts, answers, generator=generator, **stated),
         "note": (
@@ -171,42 +176,18 @@ def calibrate_pate(
     aggregator: str,
     queries: int | None,
     teachers: int | None,
-    accounting: str,
     answer: int,
 ) -> dict[str, Any]:
     """Find an aggregator's noise for an epsilon, guaranteed for any votes.
 
-    Without votes it is the noise that a sweep has with this `trainer.epsilon`.
+    It is the noise that a sweep has with this `trainer.epsilon`. Of votes it reads their shape and
+    the number of teachers, which are public.
     """
-    kind = AggregatorKind(aggregator)
-    facts = {"aggregator": aggregator, "accounting": accounting, "answer": answer, "delta": delta}
     if votes is not None:
         counts = _read_votes(votes, queries=queries, teachers=teachers)
-        if kind is not AggregatorKind.CONFIDENT:
-            raise ValueError(
-                f"--aggregator is {aggregator}, but only confident can be calibrated from votes; "
-                "leave --votes out"
-            )
-        priced_as = Accounting(accounting)
-        chosen = calibrate_confident_gnmax(
-            counts, epsilon=epsilon, delta=delta, max_answers=answer, accounting=priced_as
-        )
-        price = price_for_any_votes(
-            chosen, checked=len(counts), answered=answer, delta=delta, accounting=priced_as
-        )
-        return {
-            **facts,
-            "threshold": chosen.threshold,
-            "sigma1": chosen.sigma1,
-            "sigma2": chosen.sigma2,
-            "epsilon": price.epsilon,
-            "chosen_from_votes": True,
-        }
-    if accounting != Accounting.DECISION:
-        raise ValueError(
-            "without --votes, noise is calibrated only to the price of decisions; "
-            "leave --accounting out"
-        )
+        queries = len(counts)
+        teachers = int(counts[0].sum())
+    kind = AggregatorKind(aggregator)
     found = PateConfig(
         ensemble=EnsembleConfig(teachers=teachers or 1, queries=queries or answer),
         aggregator=kind,
@@ -216,7 +197,10 @@ def calibrate_pate(
     ).calibrated()
     assert found.sigma2 is not None, "calibrated"
     return {
-        **facts,
+        "aggregator": aggregator,
+        "accounting": Accounting.DECISION,
+        "answer": answer,
+        "delta": delta,
         "threshold": found.threshold if teachers else None,
         "sigma1": found.sigma1,
         "sigma2": found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1),

@@ -7,12 +7,14 @@ lies in the sweep's results folder stands for that folder.
 import csv
 import fcntl
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import Answer, table
-from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.results import REPORT_FILES
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.report.ledger import (
     FolderLedger,
@@ -22,14 +24,19 @@ from labeldp.platform.report.ledger import (
     sweep_totals,
 )
 from labeldp.platform.report.page import write_report
-from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.vault import signing
-from labeldp.trainers.data.files import FileRefused, make_folder, open_regular, owner_only
+from labeldp.trainers.data.files import (
+    FileRefused,
+    make_folder,
+    open_regular,
+    owner_only,
+    replacing,
+)
 
 
-def ledger(*, folders: list[str], csv: str | None, delta: float | None) -> Answer:
+def ledger(*, folders: list[str], delta: float | None) -> Answer:
     """Return an account over several folders."""
-    found = ledger_report(folders, csv=csv, delta=delta)
+    found = ledger_report(folders, delta=delta)
     return Answer(facts=found, words="\n".join(found["words"]))
 
 
@@ -80,15 +87,18 @@ def is_results(named: str) -> bool:
 def report_folder(named: str | Path, *, out: str | None = None) -> Answer:
     """Write the report of a results folder, into that folder if no other is named."""
     found = read_folder(Path(named))
-    return _write(
-        list(found.records.values()),
-        folder=found.path if out is None else Path(out),
-        title=found.sweep,
-        ledger=totals_of(found),
-        choose_by=found.identity.choose_by,
-        releases=sentences(found.lines),
-        running=_is_held(found.path),
-    )
+    folder = found.path if out is None else Path(out)
+    with _writing(folder):
+        write_report(
+            list(found.records.values()),
+            folder=folder,
+            title=found.sweep,
+            ledger=totals_of(found),
+            choose_by=found.identity.choose_by,
+            releases=sentences(found.lines),
+            running=_is_held(found.path),
+        )
+    return _answer(folder)
 
 
 def totals_of(folder: FolderLedger) -> dict[str, Any] | None:
@@ -120,10 +130,11 @@ def _is_held(folder: Path) -> bool:
 def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) -> Answer:
     """Write the report of an experiment's latest sweep into the folder `out`.
 
-    The tracking store is MLFLOW_TRACKING_URI or `results/EXPERIMENT` if None.
+    The tracking store is MLFLOW_TRACKING_URI or `results/EXPERIMENT` if None. Where it lies apart
+    from the results, the report is the one that the sweep left in it.
 
     Raises:
-        ValueError: The store or the experiment is not there, or holds no sweep.
+        ValueError: The store or the experiment is not there, or holds no report.
     """
     uri = tracking_uri or os.environ.get("MLFLOW_TRACKING_URI") or _beside_results(experiment)
     path = Path(uri.removeprefix("sqlite:///"))
@@ -134,17 +145,14 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
         if _is_sweep(path.parent, experiment):
             return report_folder(path.parent, out=out)
     # MLflow takes two seconds, which reports of folders do without.
-    from labeldp.platform.records.tracking import latest_sweep
+    from labeldp.platform.records.tracking import latest_report
 
-    records, facts = latest_sweep(uri, experiment)
-    by = facts["choose_by"]
-    return _write(
-        records,
-        folder=Path(out),
-        title=experiment,
-        ledger=facts["ledger"],
-        choose_by=ChooseBy(by) if by else None,
-    )
+    files, folder = latest_report(uri, experiment), Path(out)
+    with _writing(folder):
+        for name, content in files.items():
+            with replacing(folder / name) as file:
+                file.write(content)
+    return _answer(folder)
 
 
 def _is_sweep(folder: Path, experiment: str) -> bool:
@@ -166,27 +174,28 @@ def _beside_results(experiment: str) -> str:
     )
 
 
-def _write(records: list[TrialRecord], *, folder: Path, **facts: Any) -> Answer:
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
     try:
         make_folder(folder)
-        written = write_report(records, folder=folder, **facts)
+        yield
     except OSError as error:
         raise ValueError(
             f"the report can't be written to {folder} ({error.strerror}); choose another --out DIR"
         ) from error
-    with open_regular(written.pareto_csv) as file:
+
+
+def _answer(folder: Path) -> Answer:
+    html, figure, rows_of = (folder / name for name in REPORT_FILES)
+    with open_regular(rows_of) as file:
         lines = list(csv.reader(file.read().decode().splitlines()))
     rows = [[_cell(text) for text in line] for line in lines[1:]]
     return Answer(
-        facts={
-            "html": str(written.html),
-            "pareto_png": str(written.pareto_png),
-            "rows": written.rows,
-        },
+        facts={"html": str(html), "pareto_png": str(figure), "rows": len(rows)},
         words=[
-            *(table(lines[0], rows, title="accuracy against epsilon") if lines else []),
-            f"{written.rows} rows in the page {written.html}",
-            f"figure: {written.pareto_png}",
+            *(table(lines[0], rows, title="accuracy against epsilon") if rows else []),
+            f"{len(rows)} rows in the page {html}",
+            f"figure: {figure}",
         ],
     )
 

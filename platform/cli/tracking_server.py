@@ -12,12 +12,8 @@ from typing import Any
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli.command import interrupt
-from labeldp.platform.records.tracking import TRACKING_ERRORS
-from labeldp.platform.records.tracking_address import (
-    check_file,
-    default_uri,
-    links,
-)
+from labeldp.platform.records.tracking import explained
+from labeldp.platform.records.tracking_address import check_file, default_uri, links
 
 _HOST = "127.0.0.1"
 _PORT = 5000
@@ -89,24 +85,14 @@ def _run(command: list[str], *, folder: str) -> None:
 
 def _pages(uri: str, address: str) -> list[str]:
     client = MlflowClient(tracking_uri=uri)
-    try:
+    with explained(uri):
         experiments = client.search_experiments(order_by=["experiment_id ASC"])
-    except TRACKING_ERRORS as error:
-        raise ValueError(f"{uri} is not a tracking store ({error})") from error
     found = []
     for experiment in experiments:
         if experiment.name == "Default":
             continue
-        runs = client.search_runs(
-            [experiment.experiment_id],
-            "tags.config_hash LIKE '%' AND attributes.status = 'FINISHED'",
-            order_by=["metrics.epsilon ASC"],
-            max_results=10,
-        )
-        ids = [run.info.run_id for run in runs]
-        to = links(address, experiment=experiment.experiment_id, runs=ids)
-        charts = f"  charts: {to['chart']}\n  side by side: {to['compare']}"
-        found.append(f"{experiment.name}: {to['table']}\n{charts}")
+        to = links(address, experiment=experiment.experiment_id, runs=())
+        found.append(f"{experiment.name}: {to['table']}\n  charts: {to['chart']}")
     return found
 
 

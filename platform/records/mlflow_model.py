@@ -66,7 +66,7 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     `mlflow.pyfunc.save_model` would do the same in a multiple of the time.
     """
     facts = json.loads((kept / DESCRIPTION).read_bytes())
-    inputs, example, kind = _inputs(facts["preprocessing"]["steps"][0], kept)
+    inputs = _inputs(facts["preprocessing"]["steps"][0], kept)
     private = is_private(facts["epsilon"], NoiseKind.read(facts["noise"]))
     names = facts["classes"] or range(facts["num_classes"])
     outputs: list[ColSpec | TensorSpec] = [
@@ -77,7 +77,6 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
         outputs = [ColSpec("double", "prediction")]
     described = Model(
         signature=ModelSignature(inputs=inputs, outputs=Schema(outputs)),
-        saved_input_example_info={"artifact_path": "input_example.json", **kind},
         metadata={
             **{name: facts[name] for name in ("method", "delta")},
             "private": private,
@@ -90,51 +89,36 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     make_folder(folder / DATA)
     described.save(str(folder / "MLmodel"))
     shutil.copy(kept / DESCRIPTION, folder / DATA)
-    (folder / "input_example.json").write_text(json.dumps(example))
     # On an index the name of this package may be a stranger's.
     texts = [f"# labeldp {labeldp.__version__}: install its wheel, or a checkout\n"]
     texts += [f"{name}=={version(name)}\n" for name in _PACKAGES]
     (folder / "requirements.txt").write_text("".join(texts))
 
 
-def _inputs(step: Mapping[str, Any], folder: Path) -> tuple[Schema, Any, dict[str, str]]:
-    """Raw rows by the first step of a preprocessing; a row with usual values; and its form."""
+def _inputs(step: Mapping[str, Any], folder: Path) -> Schema:
+    """Describe raw rows by the first step of a preprocessing."""
+    kind: Any = np.dtype(np.float64)
     match step["kind"]:
         case "columns":
-            named = enumerate(zip(step["names"], step["parts"], strict=True))
-            return _table({name: _usual(each, place, folder) for place, (name, each) in named})
+            texts = ["categories" in part or part["dates"] for part in step["parts"]]
+            kinds = ["string" if text else "double" for text in texts]
+            return Schema([ColSpec(*each) for each in zip(kinds, step["names"], strict=True)])
+        case "numbers" if step["names"]:
+            return Schema([ColSpec("double", name) for name in step["names"]])
         case "numbers":
-            row = _array(folder, "preprocessing.steps.0.mean").astype(np.float64)
-            if step["names"]:
-                return _table(dict(zip(step["names"], row.tolist(), strict=True)))
+            shape = _array(folder, "preprocessing.steps.0.mean").shape
         case "images":
-            shape = [step[name] for name in ("channels", "height", "width")]
-            row = np.full(shape, 128, dtype=np.uint8)
+            kind = np.dtype(np.uint8)
+            shape = tuple(step[name] for name in ("channels", "height", "width"))
         case "places":
-            known, counts = (
-                _array(folder, f"preprocessing.steps.0.{name}") for name in ("known", "counts")
-            )
-            row = known[np.cumsum(counts) - counts]
+            kind = _array(folder, "preprocessing.steps.0.known").dtype
+            shape = _array(folder, "preprocessing.steps.0.counts").shape
         case "as_they_are":
-            row = np.zeros(step["columns"], np.int64 if step["identifiers"] else np.float64)
+            kind = np.dtype(np.int64) if step["identifiers"] else kind
+            shape = (step["columns"],)
         case other:
             raise ValueError(f"rows of kind {other!r} have no name in MLflow")
-    return Schema([TensorSpec(row.dtype, (-1, *row.shape))]), [row.tolist()], {"type": "ndarray"}
-
-
-def _table(row: Mapping[str, Any]) -> tuple[Schema, Any, dict[str, str]]:
-    kinds = {name: "double" if isinstance(row[name], float) else "string" for name in row}
-    content = {"columns": list(row), "data": [list(row.values())]}
-    form = {"type": "dataframe", "pandas_orient": "split"}
-    return Schema([ColSpec(kinds[name], name) for name in row]), content, form
-
-
-def _usual(column: Mapping[str, Any], place: int, folder: Path) -> Any:
-    """A value that a column may have; dates are texts."""
-    if "categories" in column:
-        return column["categories"][0] if column["categories"] else ""
-    (mean,) = _array(folder, f"preprocessing.steps.0.parts.{place}.mean").tolist()
-    return str(np.datetime64(int(mean), "D")) if column["dates"] else mean
+    return Schema([TensorSpec(kind, (-1, *shape))])
 
 
 def _array(folder: Path, name: str) -> Any:

@@ -57,6 +57,8 @@ _ACCURACIES = tuple(
     for each in (ChooseBy.TEST, ChooseBy.ESTIMATED)
     for name in (each.metric, each.error.metric)
 )
+#: Files of a sweep's report.
+REPORT_FILES = ("report.html", "pareto.png", "pareto.csv")
 #: The description is written last: where it is, the model is whole.
 DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
 #: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
@@ -159,11 +161,9 @@ class TrialRecord:
     @property
     def noise(self) -> NoiseKind:
         """The origin of its noise; without one in the configuration, the noise is not secret."""
-        # Tracking has every value as text.
-        if str(self.config.get("noise.seed", "unknown")) != "None":
+        if self.config.get("noise.seed", "unknown") is not None:
             return NoiseKind.SEEDED
-        secure = str(self.config.get("noise.secure", False)).lower() == "true"
-        return NoiseKind.SECURE if secure else NoiseKind.PLAIN
+        return NoiseKind.SECURE if self.config.get("noise.secure") is True else NoiseKind.PLAIN
 
     @property
     def features_from(self) -> FeatureProvenance:
@@ -174,8 +174,10 @@ class TrialRecord:
     def canaries(self) -> tuple[int, int] | None:
         """Labels spoiled for the memorization attack and for the one-run audit, if known."""
         kinds = ("audit.canaries", "audit.coin_canaries")
-        first, second = (str(self.config.get(kind)) for kind in kinds)
-        return (int(first), int(second)) if first.isdecimal() and second.isdecimal() else None
+        first, second = (self.config.get(kind) for kind in kinds)
+        if not (isinstance(first, int) and isinstance(second, int)):
+            return None
+        return first, second
 
     @classmethod
     def read(cls, path: Path) -> Self:

@@ -1,21 +1,19 @@
 """MLflow, written by the driver alone: a run per sweep, and a child run per trial.
 
 The results folder can fill it again: a child run that a crash left incomplete is deleted and
-written again, and each is written once. `latest_sweep` reads a sweep's records back.
+written again, and each is written once.
 """
 
-import json
 import logging
-import math
 import os
 import sqlite3
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 # A server that is down must not delay a sweep for long: missing runs are written later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -33,13 +31,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.mlflow_model import log_model
-from labeldp.platform.records.results import TrialRecord, first_wrong
-from labeldp.platform.records.tracking_address import (
-    FEATURE_TAG,
-    check_file,
-    file_of,
-    shown,
-)
+from labeldp.platform.records.results import REPORT_FILES, TrialRecord
+from labeldp.platform.records.tracking_address import check_file, file_of, shown
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -51,11 +44,10 @@ _BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 900, 100, 6000
 _FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
-#: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
-TIME_LIMIT_SECONDS = 300.0
-
 #: Errors of MLflow's client for a store or server that does not answer as it should.
 TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError, sqlite3.Error)
+#: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
+TIME_LIMIT_SECONDS = 300.0
 
 
 @contextmanager
@@ -90,9 +82,12 @@ def _create_whole(uri: str) -> None:
 
 
 @contextmanager
-def _explained(uri: str) -> Iterator[None]:
+def explained(uri: str) -> Iterator[None]:
+    """Turn errors of a tracking store that does not answer as it should into `ValueError`."""
     try:
         yield
+    except ValueError:  # our own
+        raise
     except Exception as error:
         raise ValueError(_explain(uri, error)) from error
 
@@ -121,7 +116,7 @@ class Tracker:
         self._children: dict[str, str] = {}
         self.parent_run_id = ""
         check_file(uri)
-        with _explained(uri), _one_at_a_time(uri):
+        with explained(uri), _one_at_a_time(uri):
             _create_whole(uri)
             self._client = MlflowClient(tracking_uri=uri)
             self.experiment_id = self._open_experiment(experiment)
@@ -149,12 +144,12 @@ class Tracker:
     @staticmethod
     def probe(uri: str) -> None:
         """Check that a store answers, and leave nothing in it; raises `ValueError`."""
-        with _explained(uri), _one_at_a_time(uri):
+        with explained(uri), _one_at_a_time(uri):
             MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
         """Open the sweep's own run: the one of an earlier start, or a new one; return its id."""
-        with _explained(self.uri):
+        with explained(self.uri):
             if run_id is None and "sweep_id" in tags:
                 query = f"tags.sweep_id = '{tags['sweep_id']}'"
                 begun = self._client.search_runs([self.experiment_id], query, max_results=1)
@@ -282,82 +277,36 @@ def _explain(uri: str, error: Exception) -> str:
         text += "; another version of MLflow wrote it: use that one, or `mlflow db upgrade` a copy"
     return (
         f"tracking store {uri} can't be used ({text}); check that it is there and writable, or "
-        "name another one with MLFLOW_TRACKING_URI"
+        "name another one with --tracking-uri or MLFLOW_TRACKING_URI"
     )
 
 
-# A sweep read back, for a report of an experiment
-
-
-def latest_sweep(uri: str, experiment: str) -> tuple[list[TrialRecord], dict[str, Any]]:
-    """Return the trials of an experiment's latest sweep, and the facts that its report states.
+def latest_report(uri: str, experiment: str) -> dict[str, bytes]:
+    """Return the files of the report that an experiment's latest sweep left in its store, by name.
 
     Raises:
-        ValueError: The store or the experiment can't be read, or has no sweep of labeldp.
+        ValueError: The store or the experiment can't be read, or has no report of a sweep.
     """
-    try:
-        parent, children = _runs(MlflowClient(tracking_uri=uri), uri, experiment)
-    except TRACKING_ERRORS as error:
-        reason = str(error).replace(uri, shown(uri)).splitlines()[0]
-        raise ValueError(
-            f"tracking store {shown(uri)} can't be read ({reason}); check --tracking-uri"
-        ) from error
-    totals = {name: _infinite(value) for name, value in parent.data.metrics.items()}
-    needed = ("releases", "epsilon_total", "delta")
-    others = ("epsilon_private", "num_labels")
-    ledger: dict[str, Any] = {key: totals[key] for key in (*needed, *others) if key in totals}
-    if "releases" in ledger:
-        ledger["releases"] = int(ledger["releases"])
-    return list(map(record_of, children)), {
-        "ledger": ledger if all(key in ledger for key in needed) else None,
-        "choose_by": parent.data.tags.get("choose_by"),
-    }
-
-
-def _runs(client: MlflowClient, uri: str, experiment: str) -> tuple[Any, list[Any]]:
-    found = client.get_experiment_by_name(experiment)
-    if found is None:
-        names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
-        raise ValueError(f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}")
-    runs = _all_runs(client, found.experiment_id)
-    parents = [run for run in runs if "mlflow.parentRunId" not in run.data.tags]
-    if not parents:
-        raise ValueError(f"experiment {experiment!r} in {shown(uri)} holds no sweep")
-    latest = max(parents, key=lambda run: run.info.start_time)
-    own = latest.info.run_id
-    children = [run for run in runs if run.data.tags.get("mlflow.parentRunId") == own]
-    return latest, sorted(children, key=lambda run: run.info.start_time)
-
-
-def record_of(run: Any) -> TrialRecord:
-    """Return the record that a trial's run in the tracking store stands for.
-
-    Raises:
-        ValueError: A run that labeldp did not write.
-    """
-    tags = run.data.tags
-    try:
-        return TrialRecord(
-            hash=tags.get("config_hash", run.info.run_id),
-            variant=tags.get("variant", run.info.run_name),
-            config=run.data.params,
-            point=json.loads(tags.get("point", "{}")),
-            finished=run.info.status == "FINISHED",
-            reason=tags.get("failure_reason", f"the run is {run.info.status}"),
-            metrics={name: _infinite(value) for name, value in run.data.metrics.items()},
-            git_commit=tags.get("git_commit", ""),
-            features={
-                name.removeprefix(FEATURE_TAG): text
-                for name, text in tags.items()
-                if name.startswith(FEATURE_TAG)
-            },
-        )
-    except (ValueError, RecursionError) as error:
-        raise ValueError(
-            f"run {run.info.run_id} is not a trial of this labeldp ({first_wrong(error)}); "
-            "delete it, or run the sweep again to have it written from its record"
-        ) from error
-
-
-def _infinite(value: float) -> float:
-    return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
+    with explained(uri), tempfile.TemporaryDirectory() as folder:
+        client = MlflowClient(tracking_uri=uri)
+        found = client.get_experiment_by_name(experiment)
+        if found is None:
+            names = ", ".join(e.name for e in client.search_experiments() if e.name != "Default")
+            raise ValueError(
+                f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}"
+            )
+        runs = _all_runs(client, found.experiment_id)
+        sweeps = [run.info for run in runs if "mlflow.parentRunId" not in run.data.tags]
+        if not sweeps:
+            raise ValueError(f"experiment {experiment!r} in {shown(uri)} holds no sweep")
+        latest = max(sweeps, key=lambda run: run.start_time).run_id
+        there = {file.path for file in client.list_artifacts(latest)}
+        if not there.issuperset(REPORT_FILES):
+            raise ValueError(
+                f"the latest sweep of experiment {experiment!r} in {shown(uri)} has left no report "
+                "there yet; name its results folder, of which a report can be made at any time"
+            )
+        return {
+            name: Path(client.download_artifacts(latest, name, folder)).read_bytes()
+            for name in REPORT_FILES
+        }

@@ -12,19 +12,17 @@ gone (`spent_by`).
 
 import json
 import os
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
 from itertools import chain, product
 from math import inf, isfinite, isinf, prod
-from operator import eq
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
@@ -45,9 +43,7 @@ from labeldp.platform.records.results import (
     KeptResults,
     SweepIdentity,
     TrialRecord,
-    csv_text,
     read_results,
-    write_text,
 )
 from labeldp.platform.report.wording import RELEASES, counted, price, what_of
 from labeldp.platform.vault.shared_vault import joint_ledger, kept_fits, lost_fits
@@ -109,6 +105,18 @@ class LedgerLine:
         """Day of the release."""
         return self.charge.made.partition("T")[0]
 
+    def facts(self, *, public: bool = False) -> dict[str, Any]:
+        """Return it as plain values; the public sees its day, and no name of a user's own."""
+        return {
+            "release": self.charge.key,
+            "made": self.day if public else self.charge.made,
+            "what": self.what(public=public).partition(" ")[2],
+            "noise": "none" if self.noise is None else self.noise.value,
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "labels": "all" if self.labels is None else self.labels,
+        }
+
     def what(self, *, number: int = 1, public: bool = False) -> str:
         """Return `number` such releases in words; the public reads no name of a user's own."""
         ours = self.ours
@@ -133,12 +141,6 @@ class FolderLedger(KeptResults):
     def fingerprint(self) -> str:
         """Of the public data; empty where `sweep.json` has none."""
         return self.identity.fingerprint or ""
-
-    @property
-    def draws(self) -> list[tuple[str, str, str | None]]:
-        """Time, key and digest of each release: two draws of the same one differ."""
-        contents = self.kept.contents()
-        return [(each.made, each.key, contents.get(each.key)) for each in self.kept.charges]
 
     @property
     def learns(self) -> bool:
@@ -200,30 +202,6 @@ class FolderLedger(KeptResults):
             # Releases of trials that left no record may belong to any search.
             behind += [line.charge.key for line in self.lines if not line.readers]
         return tuple(dict.fromkeys(behind))
-
-
-@dataclass(frozen=True, kw_only=True)
-class Account:
-    """The joint cost of several results folders.
-
-    Attributes:
-        folders: Each once, with lines that repeat those of an earlier copy marked.
-        groups: Positions in `folders` of those with the same labels, group by group.
-        together: The total if all labels may be of the same people: always true.
-        apart: The largest total of a group: valid where groups have no label in common.
-    """
-
-    folders: tuple[FolderLedger, ...]
-    groups: tuple[tuple[int, ...], ...]
-    together: Total
-    apart: Total
-    notes: tuple[str, ...] = ()
-
-    @property
-    def problems(self) -> tuple[str, ...]:
-        """Signs of missing lines, of all folders."""
-        found = [problem for folder in self.folders for problem in folder.problems]
-        return tuple(dict.fromkeys(found))
 
 
 def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
@@ -326,39 +304,6 @@ def sweep_totals(
     }
 
 
-def account_of(folders: Iterable[FolderLedger], *, delta: float | None = None) -> Account:
-    """Add up what folders have spent; one that is named twice counts once.
-
-    Vaults know nothing of each other, and their labels can't be compared in the open: a digest of
-    them is keyed by each vault's own secret. Folders have the same labels, row by row, where their
-    vaults are copies, where secret and digest agree, and, by assumption, where their public data
-    are the same. For all others both sums are given.
-    """
-    every, notes = _copies_marked(list({each.path.resolve(): each for each in folders}.values()))
-    if not every:
-        raise ValueError("no results folder is named; name at least one")
-    at = max(folder.delta for folder in every) if delta is None else delta
-    for folder in every:
-        if folder.is_planned:
-            plan = folder.dearest(delta=at)
-            notes.append(
-                f"{folder.path} is a sweep whose earlier results decided later requests, so the "
-                "sum of its releases is not a guarantee. It counts as the most that it could have "
-                f"cost, {price(plan.epsilon, plan.delta)}"
-            )
-    groups = _groups(every)
-    sweeps = [[every[place] for place in group] for group in groups]
-    # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
-    common = max(spent_by([group], delta=at).delta for group in sweeps)
-    return Account(
-        folders=tuple(every),
-        groups=groups,
-        together=spent_by(sweeps, delta=at),
-        apart=Total().at_least(*(spent_by([group], delta=common or at) for group in sweeps)),
-        notes=tuple(notes),
-    )
-
-
 def spent_by(groups: Sequence[Sequence[FolderLedger]], *, delta: float) -> Total:
     """Return what the worst label has paid to sweeps, if any label of one group may be any other's.
 
@@ -425,7 +370,13 @@ def _epsilon(groups: Sequence[Sequence[Charge]], *, delta: float) -> float:
     )
 
 
-def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:
+def _groups(folders: Sequence[FolderLedger]) -> list[list[FolderLedger]]:
+    """Return folders with the same labels, row by row, group by group.
+
+    Vaults know nothing of each other, and their labels can't be compared in the open: a digest of
+    them is keyed by each vault's own secret. Folders have the same labels where their vaults are
+    copies, where secret and digest agree, and, by assumption, where their public data are the same.
+    """
     marks = []
     for folder in folders:
         facts = {
@@ -436,29 +387,31 @@ def _groups(folders: Sequence[FolderLedger]) -> tuple[tuple[int, ...], ...]:
         marks.append({(name, mark) for name, mark in facts.items() if mark})
     alike = np.array([[bool(mine & other) for other in marks] for mine in marks])
     count, group_of = connected_components(alike, directed=False)
-    return tuple(tuple(np.flatnonzero(group_of == each).tolist()) for each in range(count))
+    return [
+        [folder for folder, of in zip(folders, group_of, strict=True) if of == group]
+        for group in range(count)
+    ]
 
 
-def _copies_marked(folders: Sequence[FolderLedger]) -> tuple[list[FolderLedger], list[str]]:
+def _copies_marked(folders: Iterable[FolderLedger]) -> tuple[list[FolderLedger], list[str]]:
     """Mark lines that a copy of a vault has from before it was copied: those are one release."""
     done: list[FolderLedger] = []
     notes = []
+    origins: dict[str, str] = {}
     for folder in folders:
-        same = [each for each in done if folder.kept.vault == each.kept.vault != ""]
-        shared = {
-            str(each.path): [*map(eq, each.draws, folder.draws), False].index(False)
-            for each in same
-        }
-        origin = max(shared, key=lambda path: shared[path], default="")
-        copied = shared.get(origin, 0)
-        if origin:
+        digests = [line.digest for line in folder.kept.lines]
+        lines = tuple(
+            replace(line, repeats=origins.get(digest, ""))
+            for line, digest in zip(folder.lines, digests, strict=True)
+        )
+        done.append(replace(folder, lines=lines))
+        for origin, copied in Counter(line.repeats for line in lines if line.repeats).items():
             notes.append(
                 f"{folder.path} and {origin} hold copies of one vault. The first {copied} lines "
                 "are the same releases and count once. Later releases of each copy have their own "
                 "noise and count separately"
             )
-        again = (replace(line, repeats=origin) for line in folder.lines[:copied])
-        done.append(replace(folder, lines=(*again, *folder.lines[copied:])))
+        origins = {**dict.fromkeys(digests, str(folder.path)), **origins}
     return done, notes
 
 
@@ -505,42 +458,22 @@ def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
     )
 
 
-def rows(account: Account) -> list[dict[str, Any]]:
+def rows(folders: Iterable[FolderLedger]) -> list[dict[str, Any]]:
     """Return every line as a row of plain values."""
     return [
         {
             "folder": str(folder.path),
             "sweep": folder.sweep,
             "line": number,
-            "release": line.charge.key,
-            "made": line.charge.made,
-            "what": line.what().partition(" ")[2],
-            "noise": "none" if line.noise is None else line.noise.value,
-            "epsilon": line.epsilon,
-            "delta": line.delta,
-            "labels": "all" if line.labels is None else line.labels,
+            **line.facts(),
             "trials": [record.hash for record in line.readers],
             "configurations": list(dict.fromkeys(record.variant for record in line.readers)),
             "who_may_see_it": line.audience.value,
             "counted": not line.repeats,
         }
-        for folder in account.folders
+        for folder in folders
         for number, line in enumerate(folder.lines, start=1)
     ]
-
-
-def _as_csv(found: Sequence[Mapping[str, Any]]) -> str:
-    """Return rows as a table for spreadsheets, in which no cell is a formula."""
-    texts = [
-        {
-            **row,
-            "trials": "; ".join(row["trials"]),
-            "configurations": "; ".join(row["configurations"]),
-            "counted": int(row["counted"]),
-        }
-        for row in found
-    ]
-    return csv_text(pd.DataFrame(texts))
 
 
 def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
@@ -550,17 +483,11 @@ def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
     """
     return [
         {
-            "release": line.charge.key,
-            "what": line.what(public=True).partition(" ")[2],
+            **line.facts(public=True),
             "mechanism": str(line.charge.mechanism.get("name")) if line.ours else "other",
             "parameters": _numbers(line.charge.mechanism) if line.ours else {},
-            "noise": "none" if line.noise is None else line.noise.value,
-            "made": line.day,
-            "labels": "all" if line.labels is None else line.labels,
             "event": json.loads(write_event(line.charge.event)),
             "failure_probability": line.charge.failure_probability,
-            "epsilon": line.epsilon,
-            "delta": line.delta,
         }
         for line in lines
     ]
@@ -574,9 +501,7 @@ def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def ledger_report(
-    folders: Sequence[str], *, csv: str | None = None, delta: float | None = None
-) -> dict[str, Any]:
+def ledger_report(folders: Sequence[str], *, delta: float | None = None) -> dict[str, Any]:
     """Return what folders, and all folders in them, have spent, for `labeldp ledger --json`.
 
     `ok` is false where a line is missing, so that sums are too low. `epsilon` at `delta` is of the
@@ -589,22 +514,37 @@ def ledger_report(
         raise ValueError(
             f"delta is {delta}; it must lie in [0, 1): 1e-5 for instance, or 0 for pure releases"
         )
-    places = [place for folder in folders for place in _results_in(Path(folder))]
-    account = account_of((read_folder(place, delta=delta) for place in places), delta=delta)
-    lines, total = rows(account), account.together
-    if csv is not None:
-        write_text(Path(csv), _as_csv(lines))
-    group_of = {place: number for number, group in enumerate(account.groups) for place in group}
+    places = {place.resolve(): place for each in folders for place in _results_in(Path(each))}
+    found, notes = _copies_marked(read_folder(each, delta=delta) for each in places.values())
+    at = max(folder.delta for folder in found) if delta is None else delta
+    groups = _groups(found)
+    total = spent_by(groups, delta=at)
+    # Groups of pure releases hold at any delta, the others at the largest that one of them needs.
+    common = max(spent_by([group], delta=at).delta for group in groups)
+    apart = Total().at_least(*(spent_by([group], delta=common or at) for group in groups))
+    problems = list(dict.fromkeys(problem for folder in found for problem in folder.problems))
+    for folder in found:
+        if folder.is_planned:
+            plan = folder.dearest(delta=at)
+            notes.append(
+                f"{folder.path} is a sweep whose earlier results decided later requests, so the "
+                "sum of its releases is not a guarantee. It counts as the most that it could have "
+                f"cost, {price(plan.epsilon, plan.delta)}"
+            )
+    if problems:
+        notes.append("THIS LEDGER IS NOT WHOLE, and its sums are too low:")
+        notes += [f"- {problem}" for problem in problems]
+    group_of = {folder.path: number for number, group in enumerate(groups) for folder in group}
     alone = Path(folders[0])
-    by_name = len(folders) == 1 and is_shared_vault(alone) and not account.problems
+    by_name = len(folders) == 1 and is_shared_vault(alone) and not problems
     return {
-        "ok": not account.problems,
+        "ok": not problems,
         "releases": total.releases,
         "epsilon": total.epsilon,
         "delta": total.delta,
         "epsilon_private": total.epsilon_private,
-        "same_labels": True if len(account.groups) == 1 else None,
-        "epsilon_if_different": account.apart.epsilon_private,
+        "same_labels": True if len(groups) == 1 else None,
+        "epsilon_if_different": apart.epsilon_private,
         "folders": [
             {
                 "folder": str(folder.path),
@@ -613,13 +553,13 @@ def ledger_report(
                 "fingerprint": folder.fingerprint,
                 "labels": folder.identity.all_labels,
                 "releases": len(folder.lines),
-                "group": group_of[place],
+                "group": group_of[folder.path],
             }
-            for place, folder in enumerate(account.folders)
+            for folder in found
         ],
-        "lines": lines,
-        "words": in_words(account),
-        "problems": list(account.problems),
+        "lines": rows(found),
+        "words": [*_in_words(found, groups, total, apart), *notes],
+        "problems": problems,
         "cohorts": [],
         **(vault_ledger(alone, delta=delta) if by_name else {}),
     }
@@ -636,32 +576,32 @@ def _results_in(folder: Path) -> list[Path]:
     return sorted(found) or [folder]
 
 
-def in_words(account: Account) -> list[str]:
-    """Return all of an account as paragraphs and items."""
+def _in_words(
+    folders: Sequence[FolderLedger],
+    groups: Sequence[Sequence[FolderLedger]],
+    total: Total,
+    apart: Total,
+) -> list[str]:
+    """Return lines and totals of folders as paragraphs and items."""
     words = []
-    for folder in account.folders:
+    for folder in folders:
         labels = folder.identity.all_labels
         on = "" if labels is None else f" on {labels:,} labels"
         number = counted(len(folder.lines), "release")
         words.append(f"{folder.path}, sweep {folder.sweep}: {number}{on}")
         own = sentences(line for line in folder.lines if not line.repeats)
         words += [f"- {text}" for text in own]
-    total, apart = account.together, account.apart
-    where = counted(len(account.folders), "folder") + " and " if len(account.folders) > 1 else ""
-    if where and len(account.groups) == 1:
-        where = where.replace(
-            " and ", " on the same labels (equal public data, or one secret) and "
-        )
+    where = ""
+    if len(folders) > 1:
+        same = " on the same labels (equal public data, or one secret)" if len(groups) == 1 else ""
+        where = f"{counted(len(folders), 'folder')}{same} and "
     which = "those with noise" if total.handed_out else "those"
     words.append(
         f"In all, {where}{counted(total.releases, 'release')}: no label has paid more than "
         f"{price(total.epsilon_private, total.delta)} for {which}."
     )
-    if len(account.groups) > 1:
-        parts = "; ".join(
-            " and ".join(str(account.folders[place].path) for place in group)
-            for group in account.groups
-        )
+    if len(groups) > 1:
+        parts = "; ".join(" and ".join(str(each.path) for each in group) for group in groups)
         words.append(
             f"The public data of these folders differ ({parts}), so it is unknown whether their "
             "labels belong to the same people. The sum above holds in any case. If these groups "
@@ -674,10 +614,6 @@ def in_words(account: Account) -> list[str]:
             "reveals, so do not share its results (models, predictions, accuracy). The sum above "
             "holds for the rest."
         )
-    words += account.notes
-    if account.problems:
-        words.append("THIS LEDGER IS NOT WHOLE, and its sums are too low:")
-        words += [f"- {problem}" for problem in account.problems]
     return words
 
 

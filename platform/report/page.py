@@ -12,14 +12,13 @@ random labels went into. The page of audits has the rest.
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
 
 from labeldp.mechanisms.guess_risk import percent
-from labeldp.platform.records.results import TrialRecord, csv_text, write_text
+from labeldp.platform.records.results import REPORT_FILES, TrialRecord, csv_text, write_text
 from labeldp.platform.report.card import (
     DAGGER,
     attack_of,
@@ -266,8 +265,7 @@ def _outcome(record: TrialRecord) -> str:
 
 
 def _value(value: object) -> str:
-    # Tracking gives every value back as text.
-    return "not set" if value is None or value == "None" else number(value)
+    return "not set" if value is None else number(value)
 
 
 def _panels(
@@ -304,17 +302,6 @@ def _panels(
             yield {"title": title, "panels": drawn, "left_out": left_out, "caption": caption}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Report:
-    """The files of a report; `private` is the owner's page of audits."""
-
-    html: Path
-    pareto_png: Path
-    pareto_csv: Path
-    rows: int
-    private: tuple[Path, ...] = ()
-
-
 def write_report(
     records: Sequence[TrialRecord],
     *,
@@ -322,19 +309,19 @@ def write_report(
     title: str,
     choose_by: ChooseBy | None = None,
     **facts: Any,
-) -> Report:
-    """Write `report.html`, `pareto.png`, `pareto.csv`, and the audits' page in `private/`.
+) -> list[Path]:
+    """Write `REPORT_FILES`, and the owner's page of audits in `private/`, which is returned.
 
     All files are for their owner alone, whatever was there before; `facts` are as in `page`.
     """
     found = points(records, choose_by=choose_by)
-    html, figure, table = (folder / n for n in ("report.html", "pareto.png", "pareto.csv"))
+    html, figure, table = (folder / name for name in REPORT_FILES)
     png(figure, trade_off, found, styles_of(found), attack=True, title=title)
     _write_table(found, table)
     private = _write_audits(records, folder=folder / "private", title=title)
     facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
     write_text(html, page(records, **facts))
-    return Report(html=html, pareto_png=figure, pareto_csv=table, rows=len(found), private=private)
+    return private
 
 
 def _write_table(found: Sequence[Point], path: Path) -> None:
@@ -348,7 +335,7 @@ def _write_table(found: Sequence[Point], path: Path) -> None:
     write_text(path, csv_text(pd.DataFrame(rows), float_format="%.9g"))
 
 
-def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> tuple[Path, ...]:
+def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> list[Path]:
     """Write the page of audits; nothing if no trial was audited."""
     finished = sorted(
         (record for record in records if record.finished),
@@ -360,7 +347,7 @@ def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -
         if (audits := audits_of(r))
     ]
     if not rows:
-        return ()
+        return []
     inner_folder(folder)
     private_folder(folder)
     made = render(
@@ -371,4 +358,4 @@ def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -
         terms=_WORDS,
     )
     write_text(folder / "audits.html", made)
-    return (folder / "audits.html",)
+    return [folder / "audits.html"]

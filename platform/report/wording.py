@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any
 
-from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountSums
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
@@ -49,7 +49,6 @@ RELEASES: dict[type, str] = {
     AmountChannel: "release of amounts by a channel",
     AmountSums: "release of noisy sums of amounts",
     ScoreHistogram: "noisy histogram of labels by a model's scores",
-    MostCorrect: "choice of the model with most right answers",
     PublishedClasses: "list of the classes, read off the labels",
     NoNoise: "copy of the labels without any noise",
 }

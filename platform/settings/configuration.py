@@ -90,7 +90,7 @@ METHODS: Registry[type] = Registry(
 #: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
 LAMBDA = "trainer.lambda"
 #: Keys that ALIBI without noise does not use.
-_OF_NOISE = ("trainer.epsilon", "trainer.delta")
+_OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
 #: Keys that name places on one machine, or files to keep, and change no number.
 _LOCAL_KEYS = ("data.root", "data.encoding", "models.keep")

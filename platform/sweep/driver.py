@@ -84,7 +84,7 @@ def load_data(
 
     `cache` keeps computed features; None computes them anew.
     """
-    splits = as_on_disk(settings, cache=cache)
+    splits = as_on_disk(settings)
     loaded = labelled(settings.name, splits, limit=settings.limit)
     if settings.features is not FeatureSet.AS_THEY_ARE:
         how = image_features(settings.features)

@@ -15,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -429,13 +428,15 @@ def check_fit(trials: Sequence[PlannedTrial], splits: Splits) -> None:
     ]
     if not asked:
         return
-    from labeldp.trainers.data.labelled_data import PublicData, as_tensor
+    import torch
+
+    from labeldp.trainers.data.labelled_data import PublicData
 
     public = PublicData(
         name=settings.name,
         num_classes=splits.num_classes,
-        train_features=as_tensor(rows),
-        test_features=as_tensor(rows[:0]),
+        train_features=torch.from_numpy(rows),
+        test_features=torch.from_numpy(rows[:0]),
         test_labels=np.zeros(0, dtype=np.int64),
     )
     for trainer in asked:
@@ -449,16 +450,13 @@ def _fits_all(trainer: Any, *, images: bool) -> bool:
     return bool(type(trainer).check_data == TrainerDefaults.check_data)
 
 
-def as_on_disk(settings: DataSettings, *, cache: Path | None = None) -> Splits:
-    """Return the arrays of the data set that the settings name, before anything is checked.
-
-    `cache` takes features that are too large for memory; a temporary folder if None.
-    """
+def as_on_disk(settings: DataSettings) -> Splits:
+    """Return the arrays of the data set that the settings name, before anything is checked."""
     with settings.looked_up() as known:
-        return _read(known, cache=cache)
+        return _read(known)
 
 
-def _read(settings: DataSettings, *, cache: Path | None) -> Splits:
+def _read(settings: DataSettings) -> Splits:
     if settings.name == "own":
         if settings.embeddings is not None:
             raise ValueError(
@@ -466,7 +464,7 @@ def _read(settings: DataSettings, *, cache: Path | None) -> Splits:
                 "your own images are your features; set data.path to them, and data.labels to the "
                 "file of their labels"
             )
-        return read_own(settings.own_source, folder=cache)
+        return read_own(settings.own_source)
     stated = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
     if stated:
         raise ValueError(
@@ -476,7 +474,7 @@ def _read(settings: DataSettings, *, cache: Path | None) -> Splits:
     splits = find(settings.name).read(data_root(settings.root))
     if settings.embeddings is None:
         return splits
-    return with_embeddings(settings.name, splits, settings.embeddings, folder=cache)
+    return with_embeddings(settings.name, splits, settings.embeddings)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+from labeldp.platform.records.results import REPORT_FILES
 from labeldp.platform.records.tracking_address import LOCAL_SERVER, links, shown
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import OF_ALL, read_folder, sentences, sweep_totals
@@ -62,7 +63,7 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
     except ValueError:  # the ledger can't be read from the disk: the sweep ends without its words
         releases = []
     found = finding(list(records.values()), ledger=facts, choose_by=plan.choose_by)
-    page = write_report(
+    private = write_report(
         list(records.values()),
         folder=folder.path,
         title=plan.sweep.name,
@@ -80,8 +81,8 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
             "teachers_reused": identity.teachers_reused or 0,
             **facts,
         },
-        files=(page.html, page.pareto_png, page.pareto_csv),
-        private=page.private,
+        files=[folder.path / name for name in REPORT_FILES],
+        private=private,
         texts={"ledger.json": ledger_json(charges)},
         finished=finished == plan.cost.trials,
     )
@@ -105,7 +106,7 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
         pareto=rows,
         ledger={name: totals[name] for name in OF_ALL},
         epsilon_private=totals["epsilon_private"],
-        report=str(page.html),
+        report=str(folder.path / REPORT_FILES[0]),
         tracked=tracked,
         finding=found.sentences,
         cost=found.cost,

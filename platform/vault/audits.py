@@ -30,7 +30,6 @@ from labeldp.mechanisms.auditing import (
     GaussianCurve,
     PureCurve,
     RandomizedResponseCurve,
-    advantage_bound,
     audit_release,
     best_tight_bound,
     candidate_scores,
@@ -41,6 +40,7 @@ from labeldp.mechanisms.auditing import (
     right_guesses,
     tight_lower_bound,
 )
+from labeldp.mechanisms.guess_risk import guess_rise
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import all_pure
 from labeldp.mechanisms.release_store import is_of
@@ -59,27 +59,24 @@ class AttackEvidence:
     Attributes:
         own: Confidence in each memorization canary's label [M].
         others: Confidences in the other wrong labels [M, K - 2].
-        coin_margins: How much the attacker preferred the side that a coin chose, as a difference of
-            log-probabilities [C]; above 0 the guess is right. Empty without coins.
     """
 
     own: NDArray[np.float64]
     others: NDArray[np.float64]
-    coin_margins: NDArray[np.float64]
 
     def write(self, path: Path) -> None:
         """Keep it in a file that only its owner may read."""
         for folder in (path.parent.parent, path.parent):
             inner_folder(folder)
         with replacing(path) as file:
-            np.savez(file, own=self.own, others=self.others, coin_margins=self.coin_margins)
+            np.savez(file, own=self.own, others=self.others)
 
     @classmethod
     def read(cls, path: Path) -> "AttackEvidence | None":
         """Return what is kept at `path`; None where there is nothing, or nothing readable."""
         try:
             with open(path, "rb") as file, np.load(file, allow_pickle=False) as kept:
-                return cls(**{name: kept[name] for name in ("own", "others", "coin_margins")})
+                return cls(own=kept["own"], others=kept["others"])
         except Exception:  # damaged files raise many kinds
             return None
 
@@ -110,16 +107,16 @@ class PlantedCanaries:
         """Draw both kinds among the true labels [N]; the secret decides the coins."""
         settings = settings.settled(num_labels=len(labels), num_classes=num_classes)
         check_room(settings, num_labels=len(labels))
-        mislabeled, coins, block = None, None, settings.canary_block
+        mislabeled = None
+        coins = None
         if settings.canaries:
-            blocks = Canaries.draw_blocks(
+            mislabeled = Canaries.draw(
                 labels,
                 num_classes=num_classes,
-                num_blocks=1 if block is None else block + 1,
                 num_canaries=settings.canaries,
                 seed=settings.canary_seed,
+                block=settings.canary_block or 0,
             )
-            mislabeled = blocks[-1]
         if settings.coin_canaries:
             free = np.arange(len(labels))
             if mislabeled is not None:
@@ -169,8 +166,7 @@ class PlantedCanaries:
         """
         if len(self.positions) == len(confidences) == 0:
             nobody = np.empty(0)
-            evidence = AttackEvidence(own=nobody, others=nobody[:, None], coin_margins=nobody)
-            return dict(_NO_ATTACK), evidence
+            return dict(_NO_ATTACK), AttackEvidence(own=nobody, others=nobody[:, None])
         rows = _validate.probabilities(
             confidences, name="confidences", num_classes=self.num_classes
         )
@@ -183,25 +179,20 @@ class PlantedCanaries:
         # A guess chooses from K - 1 wrong labels, or from the 2 of a coin.
         candidates = 2 if self.mislabeled is None else max(2, self.num_classes - 1)
         figures = _memorization(own, others, confidence)
-        figures["label_inference_bound"] = advantage_bound(
-            epsilon=epsilon, candidates=candidates, delta=delta
-        )
+        figures["label_inference_bound"] = guess_rise(1 / candidates, epsilon=epsilon, delta=delta)
         accuracy = self._label_inference(rows[:size], rows[size:])
         if accuracy is not None:
             figures["private/label_inference_accuracy"] = accuracy
             # Any guess without the model is as good as the next, on average.
             figures["private/label_inference_advantage"] = accuracy - 1 / candidates
-        margins = np.empty(0)
         if self.coins is not None:
             scores = candidate_scores(rows[size:], self.coins.candidates)
-            margins = np.where(self.coins.coins == 0, scores, -scores)
             figures |= _one_run(scores, self.coins.coins, delta, confidence, curve)
             if released is not None:
                 figures |= release_figures(
                     released, scores, self.coins, delta=delta, confidence=confidence
                 )
-        evidence = AttackEvidence(own=own, others=others, coin_margins=margins)
-        return figures, evidence
+        return figures, AttackEvidence(own=own, others=others)
 
     def _pairs(self, rows: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Confidences in the planted labels [M], and in the other wrong ones [M, K - 2]."""

@@ -21,12 +21,8 @@ TIME_LIMIT_SECONDS = 300
 DEATHS_ALLOWED = 5
 
 
-class VaultLost(Unfinished):
-    """The vault's home has ended; the message has the fix."""
-
-
 class HomeProxy:
-    """Stands for a `LabelHome` in an actor: every call of one, which may raise `VaultLost`."""
+    """Stands for a `LabelHome` in an actor: every call of one, which may raise `Unfinished`."""
 
     def __init__(self, actor: Any) -> None:
         self._actor = actor
@@ -84,17 +80,17 @@ def _small(labels: NDArray[np.integer[Any]], num_classes: int) -> NDArray[np.int
 
 
 def ask(reference: Any) -> Any:
-    """Wait for a home's answer, but not for ever; then raise `VaultLost`."""
+    """Wait for a home's answer, but not for ever; then raise `Unfinished`."""
     try:
         return ray.get(reference, timeout=TIME_LIMIT_SECONDS)
     except ray.exceptions.GetTimeoutError as error:
-        raise VaultLost(
+        raise Unfinished(
             f"the label vault did not answer within {TIME_LIMIT_SECONDS} s; the driver's node is "
             "overloaded or gone: look at its log, and run again with --resume auto"
         ) from error
     except ray.exceptions.RayActorError as error:
         why = " ".join(str(error).split())[-300:]
-        raise VaultLost(
+        raise Unfinished(
             f"the label vault's process died more than {DEATHS_ALLOWED} times, or its node is gone "
             f"({why}); what was released is kept: check the memory and the disk of the driver's "
             "node, and run again with --resume auto"

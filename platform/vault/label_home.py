@@ -210,7 +210,7 @@ class LabelHome:
         key = store.key(labels=self._planted, facts=self._facts(ensemble))
         return partial(
             VoteJournal,
-            store.path(key),
+            folder / key,
             teachers=ensemble.teachers,
             queries=ensemble.queries,
             classes=self._vault.num_classes,

@@ -19,7 +19,6 @@ import json
 import os
 import secrets
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -47,9 +46,7 @@ from labeldp.platform.vault.vault_store import (
     SqliteStore,
     StoreUnusable,
     behind,
-    lines_in,
     read_ledger,
-    store_id,
 )
 from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
 from labeldp.trainers.data.files import inner_folder, private_folder, replacing
@@ -93,9 +90,7 @@ class PublicSide:
                 f"{self.num_labels} labels; it must name each of them by a whole number or a text, "
                 "the same one in every fit"
             )
-        # Earlier versions, which kept no values, took two spellings of a name for two people.
-        names = self.people if self.values is None else self.names
-        if len(np.unique(names)) < self.num_labels:
+        if len(np.unique(self.names)) < self.num_labels:
             raise ValueError(
                 "rows names one label twice; every row has a label of its own, whose name differs "
                 "by more than white space or zeros of a number"
@@ -113,7 +108,7 @@ class PublicSide:
 
     @cached_property
     def names(self) -> NDArray[np.str_]:
-        """`people` as texts [N], however earlier versions wrote them."""
+        """`people` as texts [N], in one spelling."""
         assert self.people is not None
         return np.array([normal_name(name) for name in self.people.tolist()])
 
@@ -305,10 +300,8 @@ class SharedVault:
             return None
         file = self.folder / "id"
         if not file.exists():
-            # That of a vault made before vaults had one may be in its state folder.
-            stores = map(store_id, (self.folder / "fits").glob("*/vault.db"))
             made = file.with_name(f".id-{secrets.token_hex(8)}")
-            made.write_text(Witness().vault_of(stores) or secrets.token_hex(16))
+            made.write_text(secrets.token_hex(16))
             with suppress(FileExistsError):  # another process was first
                 os.link(made, file)
             made.unlink()
@@ -435,9 +428,9 @@ class SharedVault:
             if not (folder / "vault.db").exists():  # the fit was cut off before its request
                 continue
             store = self._opened(folder)
-            vault = witness.vault_of([store.id])
+            vault = witness.vault_of(store.id)
             if vault not in (None, self.id):  # the id was edited
-                known = list({*known, *witness.of_vault(str(vault))})
+                known = list({*known, *witness.of_vault(str(vault), at=self.folder)})
             try:
                 places.append((_side_of(folder), store))
             except StoreUnusable as error:  # nobody knows whose the lines of this fit are
@@ -493,15 +486,15 @@ def _side_of(folder: Path) -> PublicSide:
     try:
         known: dict[str, Any] = {
             name: np.load(file, allow_pickle=False)
-            for name in ("people", "values")  # vaults of earlier versions hold no values
+            for name in ("people", "values")
             if (file := folder / f"{name}.npy").exists()
         }
         facts = dict(json.loads((folder / "fit.json").read_text()))
-        digest = facts.pop("values_digest", "")  # and no digest of them
+        digest = facts.pop("values_digest")
         side = PublicSide(**facts, **known)
-        if side.key == folder.name.rpartition("-")[0] and digest in ("", side.values_digest):
+        if side.key == folder.name.rpartition("-")[0] and digest == side.values_digest:
             return side
-    except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, EOFError, LookupError, ValueError, TypeError, AttributeError) as error:
         why = str(error)
     raise StoreUnusable(
         f"{folder} has changed since its labels were locked away: fit.json, people.npy or "
@@ -538,7 +531,7 @@ def lost_fits(folder: Path) -> list[str]:
     file = folder / "id"
     vault = file.read_text().strip() if file.exists() else ""
     stores = (folder / "fits").glob("*/vault.db")
-    own = [line for store in stores for line in lines_in(store)]
+    own = [line for store in stores for line in read_ledger(store).lines]
     missing = not_among(Witness().of_vault(vault, at=folder), own)
     return [behind(folder, missing)] if missing else []
 
@@ -564,12 +557,9 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     if with_values:
         people, values = map(np.concatenate, zip(*with_values, strict=True))
         person_of = _joined(people, values, count=len(everybody))
-    # Without values: features with several lists of names are the same people's, or may be.
-    lists = {(side.rows, tuple(side.names.tolist())) for side in named}
-    doubted = {rows for rows, times in Counter(rows for rows, _ in lists).items() if times > 1}
     ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
     for side, charges in paid:
-        if side.people is None or (side.values is None and side.rows in doubted):
+        if side.people is None:
             ledger.include(charges, num_labels=side.num_labels)
             continue
         ledger.add_failures(charges)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from labeldp.platform.vault.vault_store import lines_in
+from labeldp.platform.vault.vault_store import read_ledger
 from labeldp.trainers.data.files import open_regular, read_bytes, replacing
 
 VARIABLE, SIGNATURE = "LABELDP_SIGNING_KEY", "signature.json"
@@ -271,5 +271,5 @@ def _digests(folder: Path, covers: str) -> Iterator[tuple[str, str]]:
     if covers == "records":
         for path in (path for pattern in _LEDGERS for path in folder.glob(pattern)):
             name = path.relative_to(folder).as_posix()
-            for line in lines_in(path):
+            for line in read_ledger(path).lines:
                 yield f"{name} line {line.position}", line.digest

@@ -6,6 +6,7 @@ and a killed driver costs nothing that was finished.
 """
 
 import math
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,9 +18,8 @@ import ray
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
-from labeldp.platform.cluster import Capacity, known_nodes
+from labeldp.platform.cluster import Capacity, capacity, place
 from labeldp.platform.settings.sweep import CannotFit, Resources, Unfinished
-from labeldp.platform.vault.teacher_actor import TeacherActor, VoteFunction
 from labeldp.platform.vault.vote_store import VoteJournal
 
 #: Actors that are requested where an autoscaler adds machines, up to its own cap. Those beyond the
@@ -27,26 +27,42 @@ from labeldp.platform.vault.vote_store import VoteJournal
 GROWN_ACTORS = 1_000
 #: A batch that has failed this often is given up; the others go on.
 TRIES = 3
-#: A batch that has lost this many machines is given up too. Spot machines are taken away, which
-#: proves nothing about the batch; a batch that ends every machine must end some day itself.
-MACHINES = 10
+#: A batch under which a process or a machine has died more often is given up too. Spot machines are
+#: taken away, which proves nothing about the batch; one that ends every machine must end itself.
+DEATHS = 10
 #: Until the first actor runs: starting one imports torch on a busy machine.
 START_SECONDS = 600
 #: Progress is printed at most this often.
 _TELL_SECONDS = 10.0
 
+#: (numbers of n teachers, their shards, public data) -> votes [n, Q]. On machines of one kind the
+#: same batch gives the same votes, wherever and however often it runs.
+VoteFunction = Callable[[Sequence[int], Sequence[Shard], Any], NDArray[np.uint8]]
 
-class EnsembleIncomplete(Unfinished):
-    """Some teachers could not be trained; the message names them and the error."""
+
+class TeacherActor:
+    """Keeps the public data, and trains the batches that it is sent, one after the other."""
+
+    def __init__(self, vote: VoteFunction, data: Any, threads: int) -> None:
+        """Take what all batches need; `data` is public, `threads` are torch's, if it is loaded."""
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.set_num_threads(threads)
+        self._vote, self._data = vote, data
+
+    def ready(self) -> None:
+        """Return once the actor has started."""
+
+    def train(self, teachers: Sequence[int], shards: Sequence[Shard]) -> NDArray[np.uint8]:
+        """Return the votes of a batch [n, Q]."""
+        return self._vote(teachers, shards, self._data)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """Teachers that are trained together, and how many `machines` went away under them."""
+    """Teachers that are trained together, and how often that has failed."""
 
     ids: list[int]
     tries: int = 0
-    machines: int = 0
     error: str = ""
 
 
@@ -88,9 +104,10 @@ def train_ensemble(
     actors end; batches that they had not finished are lost.
 
     Raises:
-        EnsembleIncomplete: Batches failed again and again; the votes of the others are kept.
+        Unfinished: Batches failed again and again, or an actor as it started; finished votes are
+            kept.
         CannotFit: No actor could start.
-        VoteStoreUnusable: Votes can't be kept.
+        ValueError: Votes can't be kept.
     """
     total = len(shards)
     with journal.writing():
@@ -106,14 +123,12 @@ def train_ensemble(
         pool = _Pool(vote, data, shards, each, size=min(actors, len(missing)))
         try:
             while (queue or pool.tasks) and monotonic() < until:
-                while queue and (place := pool.idle()) is not None:
-                    pool.send(place, queue.popleft())
+                pool.send(queue)
                 if not queue:
                     pool.let_go()
                 for done, votes in pool.finished(until):
                     if votes is None:
-                        again = done.tries < TRIES and done.machines < MACHINES
-                        (queue if again else given_up).append(done)
+                        (queue if done.tries < TRIES else given_up).append(done)
                         continue
                     journal.append(done.ids, votes)
                     trained += len(done.ids)
@@ -128,26 +143,16 @@ def train_ensemble(
             pool.close()
     if given_up:
         first = given_up[0]
-        raise EnsembleIncomplete(
+        raise Unfinished(
             f"{left - trained} of {total} teachers could not be trained; teacher {first.ids[0]} "
-            f"failed {first.tries + first.machines} times, the last time with: {first.error}. The "
-            f"votes of {reused + trained} teachers are kept; fix the cause and run again"
+            f"failed {first.tries} times, the last time with: {first.error}. The votes of "
+            f"{reused + trained} teachers are kept; fix the cause and run again"
         )
     return trained
 
 
-@dataclass(kw_only=True)
-class _Member:
-    """An actor, and whether it has started and has nothing to do."""
-
-    actor: Any
-    failed_starts: int = 0
-    idle: bool = False
-    node: str = ""
-
-
 class _Pool:
-    """The actors, and the batch at each of them.
+    """The actors, and the batch at each of them; Ray starts one again whose process has died.
 
     Work goes to actors that have started only: on a cluster that is too full for all of them, or
     that grows while they wait, the others hold no batch back.
@@ -163,37 +168,33 @@ class _Pool:
         size: int,
     ) -> None:
         remote: Any = ray.remote(TeacherActor)
-        kind = remote.options(num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=0)
-        threads = max(1, int(each.cpus))
-        self._make: Callable[[], Any] = lambda: kind.remote(vote, data, threads)
+        kind = remote.options(
+            num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=-1, max_task_retries=DEATHS
+        )
         self._shards, self._each = shards, each
-        self._members: dict[int, _Member] = {}
-        self._starting: dict[Any, int] = {}
-        self.tasks: dict[Any, tuple[int, Batch]] = {}
-        for place in range(size):
-            self._start(place)
+        actors = [kind.remote(vote, data, max(1, int(each.cpus))) for _ in range(size)]
+        self._starting = {actor.ready.remote(): actor for actor in actors}
+        self._idle = list[Any]()
+        self.tasks: dict[Any, tuple[Any, Batch]] = {}
 
-    def idle(self) -> int | None:
-        """Return an actor that can take a batch."""
-        return next((place for place, each in self._members.items() if each.idle), None)
-
-    def send(self, place: int, batch: Batch) -> None:
-        """Send a batch to an idle actor."""
-        member = self._members[place]
-        shards = [self._shards[teacher] for teacher in batch.ids]
-        self.tasks[member.actor.train.remote(batch.ids, shards)] = (place, batch)
-        member.idle = False
+    def send(self, queue: deque[Batch]) -> None:
+        """Send batches to the actors that have nothing to do."""
+        while queue and self._idle:
+            actor = self._idle.pop()
+            batch = queue.popleft()
+            shards = [self._shards[teacher] for teacher in batch.ids]
+            self.tasks[actor.train.remote(batch.ids, shards)] = (actor, batch)
 
     def let_go(self) -> None:
         """End the actors that have nothing to do, and those that wait for room: no work is left.
 
         Others can use what they occupied, and an autoscaler's idle machine goes away. A batch that
-        fails from here on has the actor that it was at, or a new one.
+        fails from here on has the actor that it was at.
         """
+        for actor in (*self._idle, *self._starting.values()):
+            ray.kill(actor)
+        self._idle.clear()
         self._starting.clear()
-        busy = {place for place, _ in self.tasks.values()}
-        for place in self._members.keys() - busy:
-            ray.kill(self._members.pop(place).actor)
 
     def finished(self, until: float) -> list[_Result]:
         """Wait until a batch comes back, with votes or without, or until an actor has started.
@@ -203,12 +204,17 @@ class _Pool:
         All that have come back meanwhile are returned with it: with a thousand actors, one question
         for each would be a thousand questions about all.
         """
-        # An actor at work may be silent: one batch may take hours.
-        limit = min(math.inf if self.tasks else START_SECONDS, left := until - monotonic())
+        left = max(0.0, until - monotonic())
+        seconds = min(START_SECONDS, left)
         waiting = [*self.tasks, *self._starting]
-        seconds = max(0.0, limit) if limit < math.inf else None
         ready, _ = ray.wait(waiting, num_returns=1, timeout=seconds)
-        if not ready and limit == left:
+        if not ready and seconds == left:
+            return []
+        if not ready and self.tasks:
+            # An actor at work may be silent: one batch may take hours. But one that Ray starts
+            # again needs a machine, and the last that could hold it may be gone.
+            gpus = self._each.gpus > 0
+            place(self._each, capacity(), gpu_required=gpus, what="a teacher actor")
             return []
         if not ready:
             raise CannotFit(
@@ -225,51 +231,32 @@ class _Pool:
 
     def close(self) -> None:
         """End the actors; what they were doing is lost."""
-        for member in self._members.values():
-            ray.kill(member.actor)
-
-    def _start(self, place: int, *, failed: int = 0) -> None:
-        if place in self._members:
-            # One that does not respond may still hold its cores.
-            ray.kill(self._members[place].actor)
-        self._members[place] = _Member(actor=self._make(), failed_starts=failed)
-        self._starting[self._members[place].actor.ready.remote()] = place
+        self.let_go()
+        for actor, _ in self.tasks.values():
+            ray.kill(actor)
 
     def _started(self, ping: Any) -> None:
-        place = self._starting.pop(ping)
-        member = self._members[place]
+        actor = self._starting.pop(ping)
+        self._idle.append(actor)
         try:
-            member.node = ray.get(ping)
+            ray.get(ping)
         except ray.exceptions.RayError as error:
-            failed = member.failed_starts + 1
-            if failed == TRIES:
-                raise EnsembleIncomplete(
-                    f"a teacher actor died {TRIES} times as it started, the last time with: "
-                    f"{_first_line(error)}. Finished votes are kept"
-                ) from error
-            self._start(place, failed=failed)
-        else:
-            member.idle, member.failed_starts = True, 0
+            raise Unfinished(
+                f"a teacher actor died as it started: {_one_line(error)}. Finished votes are kept"
+            ) from error
 
     def _returned(self, task: Any) -> _Result:
-        place, batch = self.tasks.pop(task)
-        member = self._members[place]
+        actor, batch = self.tasks.pop(task)
+        self._idle.append(actor)
         try:
-            votes = ray.get(task)
+            return batch, ray.get(task)
         except ray.exceptions.RayTaskError as error:
-            member.idle, text = True, _first_line(error.cause or error)
+            text = _one_line(error.cause or error)
             return replace(batch, tries=batch.tries + 1, error=text), None
         except ray.exceptions.RayError as error:
-            alive = {node["NodeID"] for node in known_nodes() if node["Alive"]}
-            text = _first_line(error)
-            self._start(place)
-            if member.node not in alive:
-                return replace(batch, machines=batch.machines + 1, error=text), None
-            return replace(batch, tries=batch.tries + 1, error=text), None
-        member.idle = True
-        return batch, votes
+            return replace(batch, tries=batch.tries + 1 + DEATHS, error=_one_line(error)), None
 
 
-def _first_line(error: BaseException) -> str:
+def _one_line(error: BaseException) -> str:
     text = " ".join(str(error).split())
     return f"{type(error).__name__}: {text[:400]}"

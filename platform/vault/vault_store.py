@@ -24,13 +24,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.vault.witness import (
-    Line,
-    Witness,
-    WitnessUnusable,
-    not_among,
-    state_folder,
-)
+from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
 from labeldp.trainers.data.files import NotOurs, open_regular, private_file
 
 SCHEMA_VERSION = 1
@@ -72,7 +66,7 @@ def _explained(path: Path) -> Iterator[None]:
     """Turn errors of SQLite, NumPy and JSON into `StoreUnusable`."""
     try:
         yield
-    except (StoreUnusable, WitnessUnusable):
+    except StoreUnusable:
         raise
     except NotOurs as error:
         raise StoreUnusable(f"{error}, with --results") from error
@@ -117,9 +111,9 @@ class SqliteStore:
                 version, self._salt = connection.execute(query).fetchone()
                 _check_version(path, version)
                 self.id = _identity(connection, path)
-            self._vault = vault or self.id
-            self._witness = Witness()
-            self._compare(moved=moved)
+        self._vault = vault or self.id
+        self._witness = Witness()
+        self._compare(moved=moved)
 
     def _compare(self, *, moved: bool) -> None:
         """Compare the ledger with its witness, and have the witness know all of it."""
@@ -128,7 +122,7 @@ class SqliteStore:
         own = self.lines()
         if (missing := not_among(known, own)) and not moved:
             raise StoreUnusable(behind(self.path, missing))
-        with self._connection() as connection:
+        with _explained(self.path), self._connection() as connection:
             witnesses = {row[0] for row in connection.execute("SELECT * FROM known_to")}
             elsewhere = witnesses and self._witness.id not in witnesses
             if elsewhere and own and not moved:
@@ -239,7 +233,7 @@ class SqliteStore:
             ) from error
         # A process that is killed before this has handed nothing out, and the next one that opens
         # the store tells the witness. So does one that raises here.
-        if not self._witness.add_first(self._vault, self.lines()[lines]):
+        if not self._witness.add(self._vault, [self.lines()[lines]], first=True):
             # A copy went on since this one was opened.
             known = self._witness.of_store(self.id)
             raise StoreUnusable(behind(self.path, not_among(known, self.lines())))
@@ -292,65 +286,52 @@ class KeptLedger:
         labels: Equal for stores of the same labels under the same secret. Different ones prove
             nothing: their labels may be equal all the same.
         charges: In the order in which they were made.
+        lines: The same as a witness knows them; two draws at one address have different ones.
     """
 
     path: Path
     vault: str = ""
     labels: str = field(default="", repr=False)
     charges: tuple[Charge, ...] = ()
-    problems: tuple[str, ...] = ()
+    lines: tuple[Line, ...] = field(default=(), repr=False)
 
-    def contents(self) -> dict[str, str]:
-        """Return a digest of each release (or its first part) by key: distinguishes two draws."""
-        with _reading(self.path) as connection:
-            rows = connection.execute("SELECT key, content FROM releases")
-            return {key: hashlib.sha256(content).hexdigest() for key, content in rows}
+    @property
+    def problems(self) -> tuple[str, ...]:
+        """What to say if the user's state folder knows lines that are not here."""
+        if not (self.vault and state_folder().exists()):
+            return ()
+        missing = not_among(Witness().of_store(self.vault), self.lines)
+        if not missing:
+            return ()
+        return (f"{behind(self.path, missing)}; no sum includes the cost of those",)
 
 
 def read_ledger(path: Path) -> KeptLedger:
-    """Return the ledger of the store at `path`."""
-    with _reading(path) as connection:
+    """Return the ledger of the store at `path`, without a change to any file."""
+    if not path.exists():
+        raise StoreUnusable(
+            f"{path} is not there: a results folder has its ledger in a file of that name; check "
+            "the folder"
+        )
+    address = f"{path.absolute().as_uri()}?mode=ro"
+    with (
+        _explained(path),
+        open_regular(path),
+        closing(sqlite3.connect(address, uri=True, timeout=60)) as connection,
+    ):
         version, salt, labels = connection.execute(
             "SELECT version, salt, labels FROM vault"
         ).fetchone()
         _check_version(path, version)
         (vault,) = connection.execute("SELECT id FROM identity").fetchone()
         rows = connection.execute(_LINES, (0,)).fetchall()
-        charges = tuple(map(_charge_of_row, rows))
-    mark = hashlib.sha256(bytes(salt) + labels.encode()).hexdigest() if labels else ""
-    problems: tuple[str, ...] = ()
-    if state_folder().exists():
-        missing = not_among(Witness().of_store(vault), [_line_of_row(vault, row) for row in rows])
-        if missing:
-            problems = (f"{behind(path, missing)}; no sum includes the cost of those",)
-    return KeptLedger(path=path, vault=vault, labels=mark, charges=charges, problems=problems)
-
-
-def store_id(path: Path) -> str:
-    """Return the id of the store at `path`."""
-    with _reading(path) as connection:
-        return str(connection.execute("SELECT id FROM identity").fetchone()[0])
-
-
-def lines_in(path: Path) -> list[Line]:
-    """Return the lines of the ledger of the store at `path`."""
-    with _reading(path) as connection:
-        (vault,) = connection.execute("SELECT id FROM identity").fetchone()
-        return [_line_of_row(vault, row) for row in connection.execute(_LINES, (0,))]
-
-
-@contextmanager
-def _reading(path: Path) -> Iterator[sqlite3.Connection]:
-    if not path.exists():
-        raise StoreUnusable(
-            f"{path} is not there: a results folder has its ledger in a file of that name; check "
-            "the folder"
+        return KeptLedger(
+            path=path,
+            vault=vault,
+            labels=hashlib.sha256(bytes(salt) + labels.encode()).hexdigest() if labels else "",
+            charges=tuple(map(_charge_of_row, rows)),
+            lines=tuple(_line_of_row(vault, row) for row in rows),
         )
-    with _explained(path):
-        open_regular(path).close()
-        address = f"{path.absolute().as_uri()}?mode=ro"
-        with closing(sqlite3.connect(address, uri=True, timeout=60)) as connection:
-            yield connection
 
 
 def _charge_of_row(row: tuple[Any, ...]) -> Charge:

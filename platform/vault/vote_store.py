@@ -30,18 +30,14 @@ from labeldp.trainers.data.files import (
 )
 
 
-class VoteStoreUnusable(ValueError):
-    """A folder or file of votes that can't be used; the message has cause and fix."""
-
-
 @contextmanager
 def _explained(path: Path) -> Iterator[None]:
     try:
         yield
     except NotOurs as error:
-        raise VoteStoreUnusable(f"votes can't be kept: {error} with --results") from error
+        raise ValueError(f"votes can't be kept: {error} with --results") from error
     except OSError as error:
-        raise VoteStoreUnusable(
+        raise ValueError(
             f"votes can't be kept in {path} ({error.strerror or error}); free the disk, or choose "
             "another folder with --results, and run again: votes that are there are kept"
         ) from error
@@ -66,10 +62,6 @@ class VoteStore:
         keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
         return keyed.hexdigest()
 
-    def path(self, key: str) -> Path:
-        """Return the folder of the votes of `key`."""
-        return self.folder / key
-
 
 class VoteJournal:
     """The votes of one ensemble: a file for each batch of teachers, in any order."""
@@ -90,7 +82,7 @@ class VoteJournal:
         """Return all votes [T, Q]."""
         missing = [t for t in range(self.teachers) if t not in self._votes]
         if missing:
-            raise VoteStoreUnusable(
+            raise ValueError(
                 f"{len(missing)} of {self.teachers} teachers have not voted yet in {self.folder}; "
                 "run the sweep again to train them"
             )
@@ -105,7 +97,7 @@ class VoteJournal:
             try:
                 lock.acquire()
             except Timeout as error:
-                raise VoteStoreUnusable(
+                raise ValueError(
                     f"another process is training the ensemble of {self.folder}; wait until it ends"
                 ) from error
         try:
@@ -153,4 +145,4 @@ def _secret(path: Path) -> bytes:
         if len(found) == 32:
             return found
         time.sleep(0.05)
-    raise VoteStoreUnusable(f"{path} is damaged; move its folder away to train teachers again")
+    raise ValueError(f"{path} is damaged; move its folder away to train teachers again")

@@ -17,7 +17,7 @@ from contextlib import closing, contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from labeldp.trainers.data.files import private_file, private_folder
+from labeldp.trainers.data.files import NotOurs, private_file, private_folder
 
 STATE = "LABELDP_STATE"
 _SCHEMA = """
@@ -30,10 +30,6 @@ CREATE TABLE IF NOT EXISTS lines (
 CREATE INDEX IF NOT EXISTS lines_of_vaults ON lines (vault);
 CREATE TABLE IF NOT EXISTS places (vault TEXT PRIMARY KEY, path TEXT NOT NULL);
 """
-
-
-class WitnessUnusable(ValueError):
-    """A state folder that can't be read or written; the message has cause and fix."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +81,7 @@ class Witness:
         """Open it, or create it.
 
         Raises:
-            WitnessUnusable: It can't be written, so that no vault may release anything.
+            ValueError: It can't be written, so that no vault may release anything.
         """
         with _explained():
             folder = state_folder()
@@ -116,10 +112,8 @@ class Witness:
         """Return the known lines of a store."""
         return self._lines("store = ?", store)
 
-    def of_vault(self, vault: str, *, at: Path | None = None) -> list[Line]:
+    def of_vault(self, vault: str, *, at: Path) -> list[Line]:
         """Return the known lines of all stores of a vault, and of others that were last `at` it."""
-        if at is None:
-            return self._lines("vault = ?", vault)
         place = (vault, str(at.resolve()))
         with self._connection() as connection:
             query = "SELECT * FROM places WHERE vault = ? AND path = ?"
@@ -129,36 +123,31 @@ class Witness:
             "vault = ? OR vault IN (SELECT vault FROM places WHERE path = ?)", *place
         )
 
-    def vault_of(self, stores: Iterable[str]) -> str | None:
-        """Return the vault that has one of these stores; None where none is known."""
+    def vault_of(self, store: str) -> str | None:
+        """Return the vault that has a store; None where none is known."""
         with self._connection() as connection:
-            for store in stores:
-                query = "SELECT vault FROM lines WHERE store = ?"
-                if found := connection.execute(query, (store,)).fetchone():
-                    return str(found[0])
-        return None
+            query = "SELECT vault FROM lines WHERE store = ?"
+            found = connection.execute(query, (store,)).fetchone()
+        return found and str(found[0])
 
-    def add(self, vault: str, lines: Iterable[Line]) -> None:
-        """Keep lines of a vault; those that are known stay as they are."""
-        if rows := list(lines):
-            with self._connection() as connection:
-                connection.execute("BEGIN IMMEDIATE")
-                self._insert(connection, vault, rows)
+    def add(self, vault: str, lines: Iterable[Line], *, first: bool = False) -> bool:
+        """Keep lines of a vault; those that are known stay as they are.
 
-    def add_first(self, vault: str, line: Line) -> bool:
-        """Keep a new line; False, and nothing kept, where another one is known in its place."""
+        `first`: keep nothing and return False where another line is known in the place of one.
+        """
+        rows = list(lines)
+        if not rows:
+            return True
         with self._connection() as connection:
             connection.execute("BEGIN IMMEDIATE")
-            query = "SELECT * FROM lines WHERE store = ? AND position = ? AND digest != ?"
-            place = (line.store, line.position, line.digest)
-            if connection.execute(query, place).fetchone():
-                return False
-            self._insert(connection, vault, [line])
+            taken = "SELECT * FROM lines WHERE store = ? AND position = ? AND digest != ?"
+            for line in rows if first else ():
+                place = (line.store, line.position, line.digest)
+                if connection.execute(taken, place).fetchone():
+                    return False
+            query = "INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+            connection.executemany(query, [(vault, *astuple(line)) for line in rows])
         return True
-
-    def _insert(self, connection: sqlite3.Connection, vault: str, lines: Iterable[Line]) -> None:
-        query = "INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
-        connection.executemany(query, [(vault, *astuple(line)) for line in lines])
 
     def _lines(self, condition: str, *values: str | int) -> list[Line]:
         columns = tuple(Line.__dataclass_fields__)
@@ -172,10 +161,8 @@ class Witness:
 def _explained() -> Iterator[None]:
     try:
         yield
-    except (OSError, RuntimeError, ValueError, sqlite3.Error) as error:
-        if isinstance(error, WitnessUnusable):
-            raise
-        raise WitnessUnusable(
+    except (NotOurs, OSError, RuntimeError, sqlite3.Error) as error:
+        raise ValueError(
             f"{STATE} is {os.environ.get(STATE) or 'not set'}, and what vaults have paid can't be "
             f"kept there ({error}); without it a vault that was restored from a backup would "
             f"release twice, so nothing is released: set {STATE} to a folder of your own that lasts"

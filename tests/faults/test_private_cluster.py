@@ -70,20 +70,6 @@ def test_a_private_cluster_is_closed_to_others_and_ends_on_request(
     assert identity(results)["parent_run_id"]
 
 
-def test_a_folder_that_others_can_enter_is_not_used(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(cluster, "get_default_system_temp_dir", lambda: str(tmp_path))
-    usual = cluster._closed_folder()
-    assert usual == cluster._closed_folder() and stat.S_IMODE(usual.stat().st_mode) == 0o700
-    usual.chmod(0o755)
-    opened = cluster._closed_folder()
-    assert opened != usual and stat.S_IMODE(opened.stat().st_mode) == 0o700
-    usual.rmdir()
-    usual.symlink_to(opened)
-    assert cluster._closed_folder() not in (usual, opened)
-
-
 @pytest.mark.parametrize("linked", [False, True])
 def test_an_earlier_token_is_tightened_and_kept_and_no_link_is_followed(
     linked: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

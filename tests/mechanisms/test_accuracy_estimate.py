@@ -1,6 +1,5 @@
 """accuracy_estimate: unbiased, with a true error and a true interval; the price of choosing."""
 
-import itertools
 import math
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
@@ -119,28 +118,6 @@ def test_a_secure_count_is_that_of_the_sampler() -> None:
     assert noise != 0 and count.tolist() == (1 + noise).tolist() and count.dtype == np.int64
 
 
-@pytest.mark.parametrize("secure", [False, True])
-def test_a_choice_is_that_of_permute_and_flip(secure: bool) -> None:
-    """Of three models, an answer apart each, in random order the first that a coin accepts."""
-    epsilon, runs = 1.5, 3000
-    wrong = (LABELS + 1) % 3
-    predictions = np.stack([np.where(np.arange(12) < misses, wrong, LABELS) for misses in range(3)])
-    accepted = np.exp(-epsilon / 2 * np.arange(3))
-    chances = np.zeros(3)
-    for order in itertools.permutations(range(3)):
-        left = 1 / 6
-        for model in order:
-            chances[model] += left * accepted[model]
-            left *= 1 - accepted[model]
-    bits = np.random.default_rng(9)
-    generator = SecureGenerator(bits=bits) if secure else bits
-    mechanism = MostCorrect(epsilon=epsilon)
-    won = [mechanism.release(LABELS, predictions, generator=generator)[0] for _ in range(runs)]
-    assert won[0].dtype == np.int64
-    seen = np.bincount(won, minlength=3)
-    assert stats.chisquare(seen, runs * chances).pvalue > 1e-3
-
-
 def test_a_count_is_as_private_as_it_says() -> None:
     def draw(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         one, other = counts(epsilon, LABELS, seed=2), counts(epsilon, neighbor(), seed=3)
@@ -149,37 +126,6 @@ def test_a_count_is_as_private_as_it_says() -> None:
 
     assert_private(draw, epsilon=0.8)
     assert CorrectCount(epsilon=0.8).event == PureEvent(epsilon=0.8)
-
-
-def test_a_choice_is_as_private_as_it_says() -> None:
-    # One label is worth an answer to one model and takes one from the other.
-    other = neighbor()
-    predictions = np.stack([LABELS, np.where(LABELS == other, LABELS, other)])
-
-    def draw(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        mechanism = MostCorrect(epsilon=epsilon)
-        one, two = (
-            np.array([mechanism.release(truth, predictions, generator=g)[0] for _ in range(DRAWS)])
-            for truth, g in zip((LABELS, other), map(np.random.default_rng, (4, 5)), strict=True)
-        )
-        return one, two
-
-    assert_private(draw, epsilon=0.5)
-    assert MostCorrect(epsilon=0.5).event == PureEvent(epsilon=0.5)
-
-
-def test_the_best_of_many_is_chosen_where_it_is_better_by_more_than_the_noise() -> None:
-    random = np.random.default_rng(0)
-    labels = random.integers(10, size=4000)
-    shares = np.array([0.5, 0.8, 0.7, 0.6, 0.75])
-    right = random.random((5, 4000)) < shares[:, None]
-    predictions = np.where(right, labels, (labels + 1) % 10)
-    mechanism = MostCorrect(epsilon=0.2)
-    won = [mechanism.release(labels, predictions, generator=random)[0] for _ in range(200)]
-    assert won.count(1) >= 195  # 200 answers ahead, where the noise has a mean of 10
-    uncertain = MostCorrect(epsilon=0.001)
-    won = [uncertain.release(labels, predictions, generator=random)[0] for _ in range(200)]
-    assert set(won) == set(range(5))
 
 
 def test_an_interval_is_as_wide_as_its_noise_and_the_number_of_choices_ask() -> None:

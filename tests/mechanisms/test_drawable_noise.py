@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountNoise, AmountSums
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
@@ -25,7 +25,7 @@ from labeldp.mechanisms.randomness import (
 )
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
-from labeldp.mechanisms.selection import Selection, TrialDistribution
+from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
 
@@ -56,7 +56,7 @@ def test_an_epsilon_whose_noise_is_not_drawn_is_refused_by_every_mechanism() -> 
             with pytest.raises(ValueError, match="epsilon is 1e-20; it must be at least 2e-06"):
                 kind(epsilon=1e-20, **classes)
     with pytest.raises(ValueError, match=r"mean_trials is 1e\+19"):
-        Selection(mean_trials=1e19, distribution=TrialDistribution.GEOMETRIC)
+        selection_price(epsilon=1.0, mean_trials=1e19, distribution="geometric")
 
 
 def test_the_largest_noise_of_whole_numbers_shows_no_digit_of_what_it_hides() -> None:
@@ -82,7 +82,6 @@ def test_the_least_and_the_largest_epsilon_of_every_mechanism_can_be_drawn(epsil
         (ClusterHistograms(epsilon=epsilon, num_classes=3), labels),
         (ScoreHistogram(epsilon=epsilon), places),
         (CorrectCount(epsilon=epsilon), labels),
-        (MostCorrect(epsilon=epsilon), np.stack([labels, 2 - labels])),
         (ErrorSums(epsilon=epsilon), guesses),
         *(
             (AmountChannel(epsilon=epsilon, kind=each), np.full(BINS, 1 / BINS))
@@ -99,5 +98,5 @@ def test_the_least_and_the_largest_epsilon_of_every_mechanism_can_be_drawn(epsil
 
 
 def test_counts_are_drawn_exactly_by_a_vault() -> None:
-    for mechanism in (CorrectCount(epsilon=1.0), MostCorrect(epsilon=1.0)):
-        assert isinstance(generator_for(mechanism, OsEntropy(), ""), SecureGenerator)
+    generator = generator_for(CorrectCount(epsilon=1.0), OsEntropy(), "")
+    assert isinstance(generator, SecureGenerator)

@@ -1,5 +1,6 @@
 """guess_risk: closed forms, riskcal's numbers, and the best attack on real mechanisms."""
 
+import itertools
 import math
 
 import numpy as np
@@ -104,6 +105,27 @@ def test_no_attack_on_a_mechanism_exceeds_it_and_randomized_response_attains_it(
         assert 1 / classes + 0.05 < right < bound + 4 * error
     # Two classes under Gaussian noise are the two normal distributions of mu-Gaussian DP.
     assert classes > 2 or right == pytest.approx(bound, abs=4 * error)
+
+
+@pytest.mark.parametrize("shown", [0.0, 1e-3, 0.2])
+@pytest.mark.parametrize("candidates", [2, 3, 4])
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 1.0, 3.0])
+def test_the_best_attack_on_randomized_response_that_shows_some_labels_attains_it(
+    epsilon: float, candidates: int, shown: float
+) -> None:
+    odds = np.where(np.eye(candidates, dtype=bool), math.exp(epsilon), 1.0)
+    noisy = odds / odds.sum(axis=1, keepdims=True)
+    law = np.hstack([(1 - shown) * noisy, shown * np.eye(candidates)])
+    # It is (epsilon, shown)-DP: of any event, at most so much lies above e^epsilon times another's.
+    excess = np.maximum(law[:, None] - math.exp(epsilon) * law[None, :], 0).sum(axis=2)
+    assert excess.max() == pytest.approx(shown, abs=1e-12)
+    # Of all attacks, deterministic ones suffice: every one of them is tried, label uniform.
+    attacks = itertools.product(range(candidates), repeat=2 * candidates)
+    right = [float(law[list(attack), range(2 * candidates)].sum()) for attack in attacks]
+    bound = guess_rise(1 / candidates, epsilon=epsilon, delta=shown)
+    advantage = (max(right) - 1) / candidates
+    assert advantage == pytest.approx(bound, rel=1e-12, abs=1e-15)
+    assert bound <= guess_rise(1 / candidates, epsilon=epsilon) + shown
 
 
 def test_mu_is_that_of_gaussian_noise_alone() -> None:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
@@ -212,7 +212,6 @@ def test_outputs_come_as_often_as_their_likelihood_says(name: str, epsilon: floa
 #: Mechanisms on all labels together, or on amounts, with their public inputs for 30 labels.
 OTHERS: list[tuple[Any, NDArray[Any]]] = [
     (CorrectCount(epsilon=1.0), LABELS),
-    (MostCorrect(epsilon=1.0), np.stack([LABELS, 0 * LABELS])),
     (AmountChannel(epsilon=1.0), np.full(BINS, 1 / BINS)),
     (AmountSums(noise_std=1.0), np.eye(30)),
     (ErrorSums(epsilon=1.0), np.linspace(0, 1, 30)),

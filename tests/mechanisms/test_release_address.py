@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import GaussianMechanism, PureEvent, epsilon_of
-from labeldp.mechanisms.accuracy_estimate import CorrectCount, MostCorrect
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
@@ -106,7 +106,7 @@ MECHANISMS = [
     AmountChannel(epsilon=1.0),
     AmountSums(noise_std=2.0),
     *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
-    *(kind(epsilon=1.0) for kind in (CorrectCount, MostCorrect, RRWithPrior, ScoreHistogram)),
+    *(kind(epsilon=1.0) for kind in (CorrectCount, RRWithPrior, ScoreHistogram)),
     ErrorSums(epsilon=1.0),
     RandomizedResponse(epsilon=1.0, num_classes=3),
     *(kind(num_classes=3) for kind in (NoNoise, PublishedClasses)),

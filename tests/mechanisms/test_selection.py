@@ -8,35 +8,18 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import (
-    ORDERS,
-    Event,
-    GaussianEvent,
-    PureEvent,
-    RenyiEvent,
-    epsilon_from_rdp,
-    pure_rdp,
-)
+from labeldp.mechanisms.accounting import ORDERS, epsilon_from_rdp, pure_rdp
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.selection import (
-    Selection,
-    TrialDistribution,
-    selection_price,
-)
+from labeldp.mechanisms.selection import TrialDistribution, selection_price, winner_rdp
 
 GEOMETRIC, LOGARITHMIC, POISSON = TrialDistribution
 SOME_ORDERS = ORDERS[::3]
 
 
-def selection(distribution: TrialDistribution, mean_trials: float) -> Selection:
-    return Selection(mean_trials=mean_trials, distribution=distribution)
-
-
-def number_of_trials(chosen: Selection) -> NDArray[np.float64]:
+def number_of_trials(distribution: TrialDistribution, mean: float) -> NDArray[np.float64]:
     """Pr[number of trials = 0..20,000] by the distributions' textbook formulas."""
     count = np.arange(1, 20_001)
-    mean = chosen.mean_trials
-    match chosen.distribution:
+    match distribution:
         case TrialDistribution.GEOMETRIC:
             positive = (1 - 1 / mean) ** (count - 1) / mean
             none = 0.0
@@ -68,8 +51,7 @@ def winner(single: NDArray[np.float64], trials: NDArray[np.float64]) -> NDArray[
 def test_the_exact_best_of_k_of_randomized_response_stays_within_the_price(
     distribution: TrialDistribution, epsilon: float, mean_trials: float
 ) -> None:
-    chosen = selection(distribution, mean_trials)
-    trials = number_of_trials(chosen)
+    trials = number_of_trials(distribution, mean_trials)
     assert trials.sum() == pytest.approx(1.0, abs=1e-9)
     assert trials @ np.arange(len(trials)) == pytest.approx(mean_trials, rel=1e-6)
     keep = RandomizedResponse(epsilon=epsilon, num_classes=3).keep_probability
@@ -79,7 +61,7 @@ def test_the_exact_best_of_k_of_randomized_response_stays_within_the_price(
         outcomes = slice(None) if trials[0] > 0 else slice(-1)  # no winner: Poisson only
         ratio = winner(matrix[first], trials)[outcomes] / winner(matrix[second], trials)[outcomes]
         worst = max(worst, float(np.log(ratio).max()))
-    price = chosen.epsilon([PureEvent(epsilon=epsilon)], delta=0.0)
+    price = selection_price(epsilon=epsilon, mean_trials=mean_trials, distribution=distribution)
     assert worst <= price + 1e-9
     assert worst > epsilon  # choosing does cost something
 
@@ -91,12 +73,12 @@ def test_pure_limits(epsilon: float) -> None:
             price = selection_price(
                 epsilon=epsilon, mean_trials=mean_trials, distribution=distribution
             )
-            assert price.epsilon == pytest.approx(factor * epsilon) and price.delta == 0.0
+            assert price == pytest.approx(factor * epsilon)
         price = selection_price(epsilon=epsilon, mean_trials=mean_trials, distribution="poisson")
-        assert price.epsilon == pytest.approx(epsilon + mean_trials * math.tanh(epsilon / 2))
+        assert price == pytest.approx(epsilon + mean_trials * math.tanh(epsilon / 2))
     for distribution in ("geometric", "logarithmic"):
         once = selection_price(epsilon=epsilon, mean_trials=1, distribution=distribution)
-        assert once.epsilon == epsilon
+        assert once == epsilon
 
 
 def test_published_table_of_prices() -> None:
@@ -104,29 +86,36 @@ def test_published_table_of_prices() -> None:
     # The pure rows need large orders; the last row was made on dp-accounting's coarser grid.
     orders = 1 + np.logspace(-2, 4, 601)
     coarse = np.concatenate([np.arange(11, 110) / 10, np.arange(11, 64), [128, 256, 512, 1024]])
-    noise = RenyiEvent(orders=tuple(coarse), rdp=tuple(coarse / 8))
     columns = (LOGARITHMIC, GEOMETRIC, POISSON)
-    table: list[tuple[Event, list[tuple[str, str]]]] = [
-        (response_curve(1.0, orders), [("2.00", "2.00"), ("2.95", "3.00"), ("4.22", "21.6")]),
-        (response_curve(2.0, orders), [("4.00", "4.00"), ("5.64", "6.00"), ("8.57", "61")]),
-        (noise, [("3.64", "4.33"), ("4.32", "5.44"), ("4.91", "20.0")]),
+    table = [
+        (
+            (orders, response_curve(1.0, orders)),
+            [("2.00", "2.00"), ("2.95", "3.00"), ("4.22", "21.6")],
+        ),
+        (
+            (orders, response_curve(2.0, orders)),
+            [("4.00", "4.00"), ("5.64", "6.00"), ("8.57", "61")],
+        ),
+        ((coarse, coarse / 8), [("3.64", "4.33"), ("4.32", "5.44"), ("4.91", "20.0")]),
     ]
     for trial, expected in table:
         for distribution, prices in zip(columns, expected, strict=True):
             for mean_trials, price in zip((10.0, 100.0), prices, strict=True):
-                found = selection(distribution, mean_trials).epsilon([trial], delta=1e-5)
+                curve = winner_rdp(*trial, mean_trials=mean_trials, distribution=distribution)
                 last_digit = 10.0 ** -len(price.partition(".")[2])
+                found, _ = epsilon_from_rdp(trial[0], curve, 1e-5)
                 assert found == pytest.approx(float(price), abs=0.51 * last_digit)
 
 
-def response_curve(epsilon: float, orders: NDArray[np.float64]) -> RenyiEvent:
+def response_curve(epsilon: float, orders: NDArray[np.float64]) -> NDArray[np.float64]:
     """Renyi divergence of randomized response on 10 labels, by its definition."""
     keep = RandomizedResponse(epsilon=epsilon, num_classes=10).keep_probability
     log_keep, log_other = math.log(keep), math.log((1 - keep) / 9)
     there = orders * log_keep + (1 - orders) * log_other
     back = orders * log_other + (1 - orders) * log_keep
     log_sum = np.logaddexp(np.logaddexp(there, back), math.log(8) + log_other)
-    return RenyiEvent(orders=tuple(orders), rdp=tuple(log_sum / (orders - 1)))
+    curve: NDArray[np.float64] = log_sum / (orders - 1)
+    return curve
 
 
 @pytest.mark.parametrize("mean_trials", [1.5, 10.0, 300.0])
@@ -140,23 +129,9 @@ def test_renyi_curves_agree_with_dp_accounting(
     accountant = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
     shapes = {GEOMETRIC: 1.0, LOGARITHMIC: 0.0, POISSON: math.inf}
     for distribution, shape in shapes.items():
-        found = selection(distribution, mean_trials).rdp(SOME_ORDERS, trial)
+        found = winner_rdp(SOME_ORDERS, trial, mean_trials=mean_trials, distribution=distribution)
         expected = accountant._compute_rdp_repeat_and_select(SOME_ORDERS, trial, mean_trials, shape)
         np.testing.assert_allclose(found, expected, rtol=1e-9)
-
-
-@pytest.mark.parametrize("distribution", list(TrialDistribution))
-def test_numbers_of_trials_are_drawn_from_the_distribution(
-    distribution: TrialDistribution,
-) -> None:
-    chosen = selection(distribution, 6.0)
-    generator = np.random.default_rng(1)
-    drawn = np.array([chosen.draw_trials(generator=generator) for _ in range(10_000)])
-    expected = number_of_trials(chosen)[:8]
-    observed = np.bincount(drawn, minlength=8)[:8] / len(drawn)
-    assert np.abs(observed - expected).max() < 5 * math.sqrt(0.25 / len(drawn))
-    assert drawn.mean() == pytest.approx(6.0, rel=0.05)
-    assert selection(LOGARITHMIC, 1.0).draw_trials(generator=generator) == 1
 
 
 def test_trials_that_are_not_pure_need_a_delta_that_covers_them() -> None:
@@ -164,32 +139,11 @@ def test_trials_that_are_not_pure_need_a_delta_that_covers_them() -> None:
         epsilon=1.0, mean_trials=10, distribution="geometric", delta=1e-4, trial_delta=1e-6
     )
     inner = selection_price(epsilon=1.0, mean_trials=10, distribution="geometric", delta=9e-5)
-    assert price.epsilon == pytest.approx(inner.epsilon) and price.delta == 1e-4
+    assert price == pytest.approx(inner)
     # Where the Renyi curve is less than the pure price, the delta that is left decides.
     terms: dict[str, Any] = {"epsilon": 0.1, "mean_trials": 10, "distribution": "poisson"}
     spent, left, whole = (
-        selection_price(**terms, delta=delta, trial_delta=failing).epsilon
+        selection_price(**terms, delta=delta, trial_delta=failing)
         for delta, failing in ((0.1, 0.009), (0.01, 0.0), (0.1, 0.0))
     )
     assert spent == pytest.approx(left) and left > 2 * whole
-
-
-def test_the_events_of_a_trial_are_priced_together() -> None:
-    def curve(*noise_multipliers: float, orders: NDArray[np.float64] = ORDERS) -> RenyiEvent:
-        rdp = sum(orders / (2 * each**2) for each in noise_multipliers)
-        return RenyiEvent(orders=tuple(orders), rdp=tuple(np.asarray(rdp)))
-
-    quiet = selection(GEOMETRIC, 10.0).epsilon([GaussianEvent(noise_multiplier=1e3)], delta=1e-5)
-    fine, coarse = (
-        epsilon_from_rdp(
-            orders, selection(GEOMETRIC, 10.0).rdp(orders, orders / (2 * 1e3**2)), 1e-5
-        )[0]
-        for orders in (1 + np.logspace(-2, 4, 601), ORDERS)
-    )
-    assert quiet == pytest.approx(fine, rel=1e-12) and quiet < 0.9 * coarse
-    several: list[Event] = [GaussianEvent(noise_multiplier=2.0), curve(3.0)]
-    chosen = selection(GEOMETRIC, 10.0)
-    together = chosen.epsilon([curve(2.0, 3.0)], delta=1e-5)
-    assert chosen.epsilon(several, delta=1e-5) == pytest.approx(together, rel=1e-12)
-    with pytest.raises(ValueError, match="different grids of orders"):
-        chosen.epsilon([*several, curve(3.0, orders=SOME_ORDERS)], delta=1e-5)

@@ -1,6 +1,5 @@
 """Small data sets in the formats that the real ones are published in, written for tests."""
 
-import pickle
 import struct
 from pathlib import Path
 from typing import Any
@@ -36,25 +35,6 @@ def write_cifar_binary(
     path.parent.mkdir(parents=True, exist_ok=True)
     columns = [label.astype(np.uint8)[:, None] for label in labels]
     path.write_bytes(np.concatenate([*columns, pixels.reshape(len(pixels), -1)], axis=1).tobytes())
-
-
-def write_pickle(path: Path, content: object) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_bytes(pickle.dumps(content, protocol=2))
-
-
-def python2_batch(pixels: NDArray[np.uint8], labels: list[int]) -> bytes:
-    """The bytes of a CIFAR batch as Python 2 wrote the published ones: byte strings throughout."""
-    rows, columns = pixels.shape
-    array = (
-        b"cnumpy.core.multiarray\n_reconstruct\ncnumpy\nndarray\nK\x00\x85U\x01b\x87R"
-        b"(K\x01" + b"M" + struct.pack("<H", rows) + b"M" + struct.pack("<H", columns) + b"\x86"
-        b"cnumpy\ndtype\nU\x02u1K\x00K\x01\x87R"
-        b"(K\x03U\x01|NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb\x89"
-        b"T" + struct.pack("<I", pixels.size) + pixels.tobytes() + b"tb"
-    )
-    numbers = b"](" + b"".join(b"K" + bytes([label]) for label in labels) + b"e"
-    return b"\x80\x02}(U\x04data" + array + b"U\x06labels" + numbers + b"u."
 
 
 ADULT_TRAIN = """\

@@ -46,7 +46,7 @@ OTHER_PACKAGE = '''\
 """A method and a data set of one's own."""
 
 from labeldp.trainers.settings.methods import AlibiConfig
-from labeldp.trainers.data.catalog import DataSet, Layout
+from labeldp.trainers.data.catalog import DataSet
 from labeldp.trainers.base import Count, settings
 from labeldp.trainers.settings.trainer import TrainerDefaults
 
@@ -76,14 +76,14 @@ class InheritingConfig(TrainerDefaults, QuietConfig):
     """The same, with the defaults."""
 
 
-def read_corners(root):
+def read_corners(folder):
     raise AssertionError("nobody reads it")
 
 
 CORNERS = DataSet(
     name="corners",
     description="points in two corners",
-    layouts=(Layout(folder="corners", files=(), read=read_corners),),
+    reader=read_corners,
     by_hand="write corners/corners.txt",
 )
 NOTHING = 3

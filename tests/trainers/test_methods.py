@@ -113,9 +113,6 @@ METHODS = {
     "ALIBI with a prior": Method(
         config=AlibiPriorConfig(**LEARNER, prior=CLUSTERS, dropout=0.3), releases=2
     ),
-    "AGIBI with a prior": Method(
-        config=AlibiPriorConfig(**LEARNER, prior=CLUSTERS, noise=Noise.GAUSSIAN), releases=2
-    ),
     "ALIBI with moments": Method(config=AlibiPriorConfig(**LEARNER, prior=MOMENTS), releases=2),
     "optimal channel under moments": Method(
         config=AlibiPriorConfig(**LEARNER, prior=MOMENTS, noise=Noise.OPTIMAL),
@@ -139,6 +136,9 @@ METHODS = {
         data="table",
     ),
     "LP-MST, retrained": Method(config=replace(_LP_MST, stages=1, retrain_epochs=3), accuracy=0.25),
+    "LP-MST of one stage under clusters": Method(
+        config=replace(_LP_MST, stages=1, prior=CLUSTERS), accuracy=0.5, releases=2
+    ),
     "convex": Method(config=ConvexConfig(epsilon=4.0, epochs=4), accuracy=0.6),
     "ratings": Method(
         config=RecommenderConfig(epsilon=4.0, epochs=4, batch_size=64),
@@ -274,8 +274,10 @@ def test_others_read_the_planned_release(name: str, data: Mapping[str, LabelledD
     method = METHODS[name]
     bench = Bench(method, data[method.data])
     vault, config = bench.vault(), method.config
-    rate = "learning_rate" if hasattr(config, "learning_rate") else "diameter"
-    other = {rate: getattr(config, rate) / 2}
+    if hasattr(config, "learning_rate"):
+        other = {"learning_rate": config.learning_rate / 2}
+    else:
+        other = {"step_factor": 0.5}
     planned: set[Any] = set()
     for seed, changes in [(0, {}), (0, {}), (1, {}), (0, other)]:
         # Only a later stage's release needs the training before it.

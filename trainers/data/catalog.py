@@ -1,9 +1,9 @@
 """The data sets that `load` knows by name, each by one record: files, reader, download.
 
-A set is added by a record here and a test. It may lie on disk in more than one published layout.
-Sizes and MD5s are the published ones; for the files of CIFAR-100's binary version no MD5s are, and
-for KMNIST's those of the compressed files, which are checked as they come. For files in an archive
-of which nothing is known for certain, neither is checked; their readers check every row.
+A set is added by a record here, its files in `published_files.csv`, and a test. Sizes and MD5s are
+the published ones; for the files of CIFAR-100 no MD5s are but that of their archive, and for
+KMNIST's those of the compressed files, which are checked as they come. For files of which nothing
+is known for certain, neither is checked; their readers check every row.
 
 >>> find("mnits")
 Traceback (most recent call last):
@@ -99,17 +99,22 @@ def file_by_file(url: str) -> Download:
     return download
 
 
-def from_archive(url: str, *, sha256: str | None = None) -> Download:
-    """Download a `.zip` or `.tar.gz`, and take the files out of it by their names alone."""
+def from_archive(url: str, *, digest: str | None = None) -> Download:
+    """Download a `.zip` or `.tar.gz`, and take the files out of it by their names alone.
+
+    `digest` is the published one of the archive, as `sha256:...` or `md5:...`; None if none is.
+    """
 
     def download(root: Path, files: Sequence[PublishedFile]) -> None:
         with TemporaryDirectory(dir=root) as folder:
             archive = Path(folder) / "archive"
             _torchvision_datasets().utils.download_url(url, folder, filename=archive.name)
-            with open(archive, "rb") as opened:
-                found = hashlib.file_digest(opened, "sha256").hexdigest()
-            if sha256 not in (None, found):
-                raise ValueError(f"{url} has SHA-256 {found}, the published archive {sha256}")
+            if digest is not None:
+                kind, _, published = digest.partition(":")
+                with open(archive, "rb") as opened:
+                    found = hashlib.file_digest(opened, kind).hexdigest()
+                if found != published:
+                    raise ValueError(f"{url} has {kind} {found}, the published archive {published}")
             for file in files:
                 path = root / file.path
                 path.parent.mkdir(parents=True, exist_ok=True)
@@ -140,31 +145,20 @@ def _torchvision_datasets() -> Any:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layout:
-    """Files of a data set on disk."""
-
-    folder: str
-    files: tuple[PublishedFile, ...]
-    read: Callable[[Path], Splits]
-
-    def missing(self, root: Path) -> list[Path]:
-        """Return the files that are not below `root`."""
-        return [path for file in self.files if not (path := root / file.path).is_file()]
-
-
-@dataclass(frozen=True, kw_only=True)
 class DataSet:
     """A data set with a name.
 
     Attributes:
-        layouts: The first complete one is read; downloads have the first. None for the user's own.
+        files: All in one folder; none for the user's own, and for what comes with a package.
+        reader: Returns the arrays of the files in a folder; None for the user's own.
         download: Of `fetch`; None where the user has to get the files.
         by_hand: Instructions for the user; None where there is a download.
     """
 
     name: str
     description: str
-    layouts: tuple[Layout, ...]
+    files: tuple[PublishedFile, ...] = ()
+    reader: Callable[[Path], Splits] | None = None
     download: Download | None = None
     by_hand: str | None = None
 
@@ -180,39 +174,38 @@ class DataSet:
         """The command that gets it."""
         return f"labeldp data fetch {self.name}" if self.by_hand is None else self.by_hand
 
-    def layout(self, root: Path) -> Layout | None:
-        """Return the first layout that is complete below `root`, if there is one."""
-        return next((layout for layout in self.layouts if not layout.missing(root)), None)
+    def folder(self, root: Path) -> Path:
+        """Return the folder of its files."""
+        return (root / self.files[0].path).parent if self.files else root
 
     def available(self, root: Path) -> bool:
         """Whether all of its files exist; `check` looks into them."""
-        return self.layout(root) is not None
+        return not self.what_is_missing(root)
 
     def read(self, root: Path) -> Splits:
         """Return the set's arrays."""
-        layout = self.layout(root)
-        if layout is None:
-            raise DatasetMissing(self.what_is_missing(root))
-        return layout.read(root)
+        if missing := self.what_is_missing(root):
+            raise DatasetMissing(missing)
+        assert self.reader is not None
+        return self.reader(self.folder(root))
 
     def check(self, root: Path) -> list[str]:
         """Return what is wrong with the files below `root`, by sizes and digests as published."""
-        layout = self.layout(root)
-        if layout is None:
-            return [self.what_is_missing(root)]
-        return [text for file in layout.files if (text := file.problem(root)) is not None]
+        if missing := self.what_is_missing(root):
+            return [missing]
+        return [text for file in self.files if (text := file.problem(root)) is not None]
 
     def what_is_missing(self, root: Path) -> str:
-        """Say which file is not below `root`, and what gets it."""
-        if not self.layouts:
+        """Say which file is not below `root`, and what gets it; "" if all are there."""
+        if self.reader is None:
             return f"{self.name} has no place of its own: {self.command}"
-        # A layout that is there in part is the one that was meant.
-        missing = min((layout.missing(root) for layout in self.layouts), key=len)
-        folders = " or ".join(layout.folder for layout in self.layouts)
+        missing = [path for file in self.files if not (path := root / file.path).is_file()]
+        if not missing:
+            return ""
         return (
             f"data set {self.name} is not in {root.absolute()}: {missing[0].absolute()} is missing"
             f"; get it with `{self.command}`, or set LABELDP_DATA (or data.root) to the folder "
-            f"that holds {folders}"
+            f"that holds {self.folder(Path())}"
         )
 
 
@@ -221,45 +214,15 @@ def published_files(folder: str) -> tuple[PublishedFile, ...]:
     with open(Path(__file__).with_name("published_files.csv"), newline="") as file:
         rows = [row for row in csv.DictReader(file) if row["path"].startswith(f"{folder}/")]
     return tuple(
-        PublishedFile(path=row["path"], size=int(row["size"]), md5=row["md5"] or None)
+        PublishedFile(
+            path=row["path"],
+            size=int(row["size"]) if row["size"] else None,
+            md5=row["md5"] or None,
+        )
         for row in rows
     )
 
 
-def folder_layout(folder: str, read: Callable[[Path], Splits], *names: str) -> Layout:
-    """Return files that one function reads; it gets their folder.
-
-    They are those that are published with size and digest, or `names`, of which neither is.
-    """
-    files = tuple(PublishedFile(path=f"{folder}/{name}") for name in names)
-    return Layout(
-        folder=folder,
-        files=files or published_files(folder),
-        read=lambda root: read(root / folder),
-    )
-
-
-def batch_layout(
-    folder: str,
-    read: Callable[[Path], published.Batch],
-    *,
-    num_classes: int = 10,
-    class_names: tuple[str, ...] | None = None,
-) -> Layout:
-    """Return batches of training images and, last, a file of testing images, read one by one."""
-    files = published_files(folder)
-
-    def read_all(root: Path) -> Splits:
-        *train, test = (read(root / file.path) for file in files)
-        return published.of_batches(train, test, num_classes=num_classes, class_names=class_names)
-
-    return Layout(folder=folder, files=files, read=read_all)
-
-
-_CIFAR10_CLASSES = (
-    *("airplane", "automobile", "bird", "cat", "deer"),
-    *("dog", "frog", "horse", "ship", "truck"),
-)
 _FASHION_CLASSES = (
     *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
     *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
@@ -271,119 +234,89 @@ _RECORDS = (
     DataSet(
         name="digits",
         description="1,797 handwritten digits, 8x8; comes with scikit-learn",
-        layouts=(Layout(folder="", files=(), read=published.read_digits),),
+        reader=published.read_digits,
         by_hand="make install",
     ),
     DataSet(
         name="mnist",
         description="70,000 handwritten digits, 28x28 (LeCun, Cortes, Burges)",
-        layouts=(folder_layout("MNIST/raw", published.read_idx_folder),),
+        files=published_files("MNIST/raw"),
+        reader=published.read_idx_folder,
         download=from_torchvision("MNIST"),
     ),
     DataSet(
         name="fashion_mnist",
         description="70,000 articles of clothing, 28x28 (Zalando, MIT license)",
-        layouts=(
-            folder_layout(
-                "FashionMNIST/raw", partial(published.read_idx_folder, class_names=_FASHION_CLASSES)
-            ),
-        ),
+        files=published_files("FashionMNIST/raw"),
+        reader=partial(published.read_idx_folder, class_names=_FASHION_CLASSES),
         download=from_torchvision("FashionMNIST"),
     ),
     DataSet(
         name="kmnist",
         description="70,000 handwritten kana, 28x28 (Clanuwat et al. 2018, CC BY-SA 4.0)",
-        layouts=(
-            folder_layout("KMNIST/raw", partial(published.read_idx_folder, class_names=_KANA)),
-        ),
+        files=published_files("KMNIST/raw"),
+        reader=partial(published.read_idx_folder, class_names=_KANA),
         download=from_torchvision("KMNIST"),
     ),
     DataSet(
         name="svhn",
         description="99,289 digits of house numbers, 32x32 (Netzer et al. 2011; not for trade)",
-        layouts=(batch_layout("SVHN", published.read_svhn),),
+        files=published_files("SVHN"),
+        reader=published.read_svhn_folder,
         download=file_by_file("http://ufldl.stanford.edu/housenumbers/"),
     ),
     DataSet(
         name="cifar10",
         description="60,000 photographs of 10 kinds of things, 32x32 (Krizhevsky 2009)",
-        layouts=(
-            batch_layout(
-                "cifar-10-batches-py",
-                partial(published.read_cifar_pickle, label_key="labels"),
-                class_names=_CIFAR10_CLASSES,
-            ),
-            batch_layout(
-                "cifar-10-batches-bin",
-                partial(published.read_cifar_binary, label_bytes=1),
-                class_names=_CIFAR10_CLASSES,
-            ),
+        files=published_files("cifar-10-batches-bin"),
+        reader=published.read_cifar10,
+        download=from_archive(
+            "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
+            digest="md5:c32a1d4ab5d03f1284b67883e8d87530",
         ),
-        download=from_torchvision("CIFAR10"),
     ),
     DataSet(
         name="cifar100",
         description="60,000 photographs of 100 kinds of things, 32x32 (Krizhevsky 2009)",
-        layouts=(
-            batch_layout(
-                "cifar-100-python",
-                partial(published.read_cifar_pickle, label_key="fine_labels"),
-                num_classes=100,
-            ),
-            batch_layout(
-                "cifar-100-binary",
-                partial(published.read_cifar_binary, label_bytes=2),
-                num_classes=100,
-            ),
+        files=published_files("cifar-100-binary"),
+        reader=published.read_cifar100,
+        download=from_archive(
+            "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
+            digest="md5:03b5dce01913d631647c71ecec9e9cb8",
         ),
-        download=from_torchvision("CIFAR100"),
     ),
     DataSet(
         name="adult",
         description="48,842 rows of the census of 1994: above 50,000 dollars? (UCI, CC BY 4.0)",
-        layouts=(folder_layout("adult", published.read_adult),),
+        files=published_files("adult"),
+        reader=published.read_adult,
         download=file_by_file("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"),
     ),
     DataSet(
         name="movielens_1m",
         description="1,000,209 ratings of movies, 1 to 5 stars (GroupLens; not to be passed on)",
-        layouts=(folder_layout("ml-1m", published.read_movielens),),
+        files=published_files("ml-1m"),
+        reader=published.read_movielens,
         by_hand=(
             "curl -O https://files.grouplens.org/datasets/movielens/ml-1m.zip && unzip ml-1m.zip"
         ),
     ),
     DataSet(
-        name="movielens_1m_amounts",
-        description="the same ratings as amounts, by traits of users and movies (GroupLens)",
-        layouts=(
-            folder_layout(
-                "ml-1m", published.read_movielens_amounts, "ratings.dat", "users.dat", "movies.dat"
-            ),
-        ),
-        download=from_archive("https://files.grouplens.org/datasets/movielens/ml-1m.zip"),
-    ),
-    DataSet(
         name="california_housing",
         description="amounts: value of houses in 20,640 districts in 1990 (Pace, Barry 1997)",
-        layouts=(folder_layout("california_housing", published.read_housing, "cal_housing.data"),),
+        files=published_files("california_housing"),
+        reader=published.read_housing,
         download=from_archive(
             "https://ndownloader.figshare.com/files/5976036",
             # As scikit-learn states it.
-            sha256="aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
-        ),
-    ),
-    DataSet(
-        name="bank_marketing",
-        description="45,211 calls of a bank: did the customer subscribe? (UCI, CC BY 4.0)",
-        layouts=(folder_layout("bank_marketing", published.read_bank, "bank-full.csv"),),
-        download=from_archive(
-            "https://archive.ics.uci.edu/ml/machine-learning-databases/00222/bank.zip"
+            digest="sha256:aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
         ),
     ),
     DataSet(
         name="criteo_display",
         description="100,000 advertisements: was it clicked? (Criteo's sample of its challenge)",
-        layouts=(folder_layout("criteo_display", published.read_criteo_display, "dac_sample.txt"),),
+        files=published_files("criteo_display"),
+        reader=published.read_criteo_display,
         download=from_archive(
             "https://labs.criteo.com/wp-content/uploads/2015/04/dac_sample.tar.gz"
         ),
@@ -391,19 +324,13 @@ _RECORDS = (
     DataSet(
         name="criteo_attribution",
         description="first 300,000 of 16 million advertisements: a conversion? (CC BY-NC-SA 4.0)",
-        layouts=(
-            folder_layout(
-                "criteo_attribution",
-                published.read_criteo_attribution,
-                "criteo_attribution_dataset.tsv.gz",
-            ),
-        ),
+        files=published_files("criteo_attribution"),
+        reader=published.read_criteo_attribution,
         download=from_archive("http://go.criteo.net/criteo-research-attribution-dataset.zip"),
     ),
     DataSet(
         name="own",
         description="your own .csv, .parquet, .npz or .npy, of images or of a table",
-        layouts=(),
         by_hand="name the file with data.name=own data.path=FILE",
     ),
 )
@@ -439,22 +366,20 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     """Download a data set, unless it is there as published; return the folder it is in."""
     data_set, folder = find(name), data_root(root)
     problems = data_set.check(folder)
-    if not data_set.layouts or (data_set.download is None and problems):
+    if data_set.reader is None or (data_set.download is None and problems):
         raise ValueError(f"{name} can't be fetched: {data_set.command}")
     if data_set.download is not None and problems:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             # Progress and remarks must not mix with what a verb prints.
             with contextlib.redirect_stdout(sys.stderr):
-                data_set.download(folder, data_set.layouts[0].files)
+                data_set.download(folder, data_set.files)
         except (OSError, RuntimeError, ValueError) as error:
-            files = ", ".join(file.path for file in data_set.layouts[0].files)
+            files = ", ".join(file.path for file in data_set.files)
             raise FetchFailed(
                 f"{name} could not be downloaded; on a machine without a network, put {files} into "
                 f"{folder.absolute()} by hand ({first_line(error)})"
             ) from error
         if problems := data_set.check(folder):
             raise FetchFailed(f"{problems[0]} (remove the file first if it is an old one)")
-    layout = data_set.layout(folder)
-    assert layout is not None
-    return folder / layout.folder
+    return data_set.folder(folder)

@@ -25,6 +25,8 @@ from zipfile import ZipFile
 
 #: A file of settings, or a record, has a few thousand bytes.
 SETTINGS_BYTES = 4_000_000
+#: Of files that are read in parts, and may be larger than memory.
+ANY_SIZE = 1 << 62
 #: Of files that are not complete yet.
 DRAFT_ENDING = ".draft"
 

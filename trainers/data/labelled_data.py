@@ -1,8 +1,6 @@
 """Data sets with public features and secret labels.
 
 `load` gives public things and training labels apart: the labels belong into a `LabelVault` at once.
-A tensor of features in a file knows its file (`UntypedStorage.filename`). Pickled, it is a name and
-a shape: every process of a machine maps the same pages.
 
 >>> data = load("digits", limit=100)
 >>> data.public
@@ -11,10 +9,8 @@ PublicData(name='digits', num_classes=10, train=[100, 1, 8, 8], test=[359, 1, 8,
 LabelledData(public=PublicData(name='digits', ...), train_labels=<100 secret>)
 """
 
-import hashlib
 import math
 import os
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import cached_property
@@ -29,7 +25,7 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
-from labeldp.trainers.data.own_data import read_own, write_once
+from labeldp.trainers.data.own_data import read_own
 from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
 from labeldp.trainers.data.splits import (
@@ -45,7 +41,6 @@ from labeldp.trainers.data.splits import (
 )
 
 _CHUNK_ROWS = 8192
-_CHUNK_NUMBERS = 1 << 24
 #: Seeds of the order that held-out examples are taken from; a limit's order has the seed 1.
 _HELD_OUT_SEEDS = 2
 #: In the order in which the fingerprint reads them.
@@ -130,19 +125,13 @@ class PublicData:
         ]
         return f"PublicData(name={self.name!r}, num_classes={self.num_classes}, {', '.join(shown)})"
 
-    def __getstate__(self) -> dict[str, Any]:
-        """Send features that lie in a file by its name."""
-        files = {part: file_of(self.__dict__[part]) for part in _PARTS}
-        return {**self.__dict__, **{part: file for part, file in files.items() if file}}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Take arrays from an object store as our own: there they are read-only, torch warns."""
-        files = {k: v.tensor() for k, v in state.items() if isinstance(v, FileOfFeatures)}
-        self.__dict__.update({**state, **files}, test_labels=state["test_labels"].copy())
+        self.__dict__.update(state, test_labels=state["test_labels"].copy())
 
     def only(self, places: NDArray[np.intp]) -> "PublicData":
         """Return the data with some of the training rows [M]."""
-        return replace(self, train_features=take_rows(self.train_features, places))
+        return replace(self, train_features=self.train_features[torch.from_numpy(places)])
 
     @property
     def kind(self) -> FeatureKind:
@@ -295,11 +284,9 @@ def load(
     return labelled(name, find(name).read(data_root(root)), limit=limit)
 
 
-def load_own(
-    source: OwnSource, *, limit: int | None = None, folder: Path | None = None
-) -> LabelledData:
+def load_own(source: OwnSource, *, limit: int | None = None) -> LabelledData:
     """Read the user's own files."""
-    return labelled("own", read_own(source, folder=folder), limit=limit)
+    return labelled("own", read_own(source), limit=limit)
 
 
 def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
@@ -311,7 +298,7 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     if limit is None or limit >= len(data.train_labels):
         return data
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]
-    fewer = replace(public, train_features=take_rows(public.train_features, rows))
+    fewer = replace(public, train_features=public.train_features[torch.from_numpy(rows)])
     return LabelledData(public=fewer, train_labels=data.train_labels[rows])
 
 
@@ -320,8 +307,8 @@ def public_part(name: str, splits: Splits) -> PublicData:
     return PublicData(
         name=name,
         num_classes=splits.num_classes,
-        train_features=as_tensor(splits.train_features),
-        test_features=as_tensor(splits.test_features),
+        train_features=torch.from_numpy(splits.train_features),
+        test_features=torch.from_numpy(splits.test_features),
         test_labels=splits.test_labels,
         class_names=splits.class_names,
         preprocessing=Preprocessing(steps=tuple(filter(None, [splits.preprocessing]))),
@@ -350,68 +337,11 @@ def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledDat
     features = data.public.train_features
     public = replace(
         data.public,
-        train_features=take_rows(features, rest),
-        held_out_features=take_rows(features, out),
+        train_features=features[torch.from_numpy(rest)],
+        held_out_features=features[torch.from_numpy(out)],
     )
     return LabelledData(
         public=public,
         train_labels=data.train_labels[rest],
         held_out_labels=data.train_labels[out],
     )
-
-
-@dataclass(frozen=True, kw_only=True)
-class FileOfFeatures:
-    """A tensor that is sent as the name of its file, single precision, row after row [N, D]."""
-
-    file: str
-    shape: tuple[int, ...]
-
-    def tensor(self) -> Tensor:
-        """Map the file."""
-        if not Path(self.file).is_file():
-            raise ValueError(
-                f"{self.file} is not on this machine: features that are too large for memory are "
-                "shared as a file; run on one machine, or mount a disk that all machines share at "
-                f"{Path(self.file).parent}"
-            )
-        size = int(np.prod(self.shape))
-        flat = torch.from_file(self.file, shared=True, size=size, dtype=torch.float32)
-        return flat.view(self.shape)
-
-
-def as_tensor(array: NDArray[Any]) -> Tensor:
-    """Return an array as a tensor, one that lies in a file as one that knows it."""
-    if isinstance(array, np.memmap) and array.mode == "r+" and len(array):
-        return FileOfFeatures(file=str(array.filename), shape=array.shape).tensor()
-    return torch.from_numpy(array)
-
-
-def file_of(features: Any) -> FileOfFeatures | None:
-    """The file of these features and nothing else; None in memory, and for a part of a file."""
-    if not isinstance(features, Tensor):
-        return None
-    storage = features.untyped_storage()
-    name = storage.filename
-    if name is None or storage.nbytes() > features.numel() * features.element_size():
-        return None
-    return FileOfFeatures(file=str(name), shape=tuple(features.shape))
-
-
-def take_rows(features: Tensor, rows: NDArray[np.integer[Any]]) -> Tensor:
-    """Return some rows [M, ...]; of features in a file they lie in another one beside it."""
-    found = file_of(features)
-    if found is None or len(rows) == 0:
-        return features[torch.from_numpy(rows)]
-    base = Path(found.file)
-    digest = hashlib.sha256(np.ascontiguousarray(rows).data)
-    file = base.with_name(f"{base.stem}-{digest.hexdigest()[:16]}{base.suffix}")
-    step = max(1, _CHUNK_NUMBERS // found.shape[1])
-
-    def chunks() -> Iterator[NDArray[np.float32]]:
-        for start in range(0, len(rows), step):
-            yield features[torch.from_numpy(rows[start : start + step])].numpy()
-
-    shape = (len(rows), *found.shape[1:])
-    write_once(file, chunks, size=4 * int(np.prod(shape)))
-    return FileOfFeatures(file=str(file), shape=shape).tensor()

@@ -12,13 +12,10 @@ and to count the classes would publish which there are.
 [1, 0]
 """
 
-import hashlib
 import math
-import tempfile
 import warnings
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
-from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,12 +36,11 @@ from labeldp.trainers.data.columns import (
     refuse_infinite,
     standardized,
 )
-from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused, whole_file
+from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.own_files import (
     LABEL,
     SPLIT,
     HoldOut,
-    MappedRows,
     OwnRows,
     OwnSource,
     RawFeatures,
@@ -59,7 +55,7 @@ from labeldp.trainers.data.splits import (
     FeatureProvenance,
     League,
     Splits,
-    channels_first,
+    checked_images,
     checked_record,
     digest_of_images,
     held_out,
@@ -69,7 +65,7 @@ from labeldp.trainers.data.splits import (
 from labeldp.trainers.data.written import class_name, class_places, number_in
 
 
-def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
+def read_own(source: OwnSource) -> Splits:
     """Return the arrays of a user's files."""
     if source.path is None:
         raise ValueError(
@@ -80,16 +76,15 @@ def read_own(source: OwnSource, *, folder: Path | None = None) -> Splits:
     rows = read_rows(source)
     if source.test_path is not None:
         rows = _with_second_file(rows, source, file)
-    splits = _splits_of(rows, source, where=file, folder=folder)
+    splits = _splits_of(rows, source, where=file)
     return replace(splits, provenance=_own_provenance(source, splits.train_features))
 
 
-def _splits_of(
-    rows: OwnRows, source: OwnSource, *, where: Path | str, folder: Path | None = None
-) -> Splits:
+def _splits_of(rows: OwnRows, source: OwnSource, *, where: Path | str) -> Splits:
     bounds, names = source.bounds, None
     if bounds is None:
-        num_classes, names = _stated_classes(where, in_file=rows.stated, said=source.classes)
+        in_test = None if rows.test is None else rows.test.stated
+        num_classes, names = _stated_classes(where, rows.stated, in_test, source.classes)
 
     def numbered(part: OwnRows, file: object, *, secret: bool = True) -> OwnRows:
         table = isinstance(part.features, dict)
@@ -108,7 +103,7 @@ def _splits_of(
         if isinstance(matrix, dict):
             for name, column in matrix.items():
                 refuse_infinite(column[:, None], what=f"{where}", names=[name])
-        elif isinstance(matrix, np.ndarray) and type(matrix) is not np.memmap and matrix.ndim == 2:
+        elif matrix.ndim == 2:
             refuse_infinite(matrix, what=f"{where}: features")
         chosen = _rows_for_testing(rows, source, where)
         train, test = rows.only(~chosen), rows.only(chosen)
@@ -118,7 +113,7 @@ def _splits_of(
         train, test = (part.only(np.ones(len(part), dtype=bool)) for part in (rows, test))
     if train.groups is not None and test.groups is not None:
         train = _one_of_each(train, where, apart_from=test)
-    features = prepared(train.features, test.features, where=where, keep=source.keep, folder=folder)
+    features = prepared(train.features, test.features, where=where, keep=source.keep)
     if bounds is not None:
         return Splits(**of_amounts(train.labels, test.labels, bounds=bounds), **features)
     return Splits(
@@ -193,12 +188,7 @@ def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
             f"{source.test_path} has a split of its own, but all of its rows are for testing "
             "(data.test_path); remove the split from it"
         )
-    if rows.stated is not None and other.stated is not None and rows.stated != other.stated:
-        raise DataFileError(
-            f"{file} states the classes as {rows.stated!r} and {source.test_path} as "
-            f"{other.stated!r}; they must agree"
-        )
-    return replace(rows, test=other, stated=rows.stated if other.stated is None else other.stated)
+    return replace(rows, test=other)
 
 
 def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDArray[np.bool_]:
@@ -241,9 +231,9 @@ def _refuse_hold_out(file: Path | str, hold_out: HoldOut | None) -> None:
 
 
 def _stated_classes(
-    file: Path | str, *, in_file: StatedClasses | None, said: StatedClasses | None
+    file: Path | str, *statements: StatedClasses | None
 ) -> tuple[int, tuple[str, ...] | None]:
-    stated = [each for each in (in_file, said) if each is not None]
+    stated = [each for each in statements if each is not None]
     if not stated:
         raise DataFileError(
             f"{file} does not state the number of classes, which is not read from secret "
@@ -254,8 +244,8 @@ def _stated_classes(
     counts = {len(each) if isinstance(each, Sequence) else int(each) for each in stated}
     if len(counts) > 1 or len(names) > 1:
         raise DataFileError(
-            f"{file} states the classes as {in_file!r} and data.classes as {said!r}; they must "
-            "agree: leave one of them out"
+            f"the classes of {file} are stated as {' and as '.join(map(repr, stated))}; they must "
+            "agree: correct data.classes, or leave it out"
         )
     listed, count = next(iter(names), None), counts.pop()
     if listed is not None:
@@ -394,8 +384,6 @@ def _matrix(values: Any) -> NDArray[Any]:
 Fitted = TypeVar("Fitted", Numbers, Columns)
 #: Of a row on average.
 LARGEST_SQUARED_NORM = 64
-#: Numbers in a chunk: 128 MB in double precision.
-_CHUNK_NUMBERS = 1 << 24
 
 
 class RowsLeftOut(UserWarning):
@@ -412,7 +400,6 @@ def prepared(
     *,
     where: Path | str,
     keep: Sequence[str] = (),
-    folder: Path | None = None,
 ) -> dict[str, Any]:
     """Return features of both parts, as the training rows have it, and what made them.
 
@@ -422,36 +409,22 @@ def prepared(
         train = _without_identifiers(train, keep, where)
         test = {name: test[name] for name in train if name in test}
         return standardized(_narrowed(Columns.fit(train)), train, test)
-    row, other = (
-        (part.matrix if isinstance(part, MappedRows) else part).shape[1:]  # type: ignore[union-attr]
-        for part in (train, test)
-    )
-    if row != other:
-        raise DataFileError(
-            f"{where}: a training row has shape {row} and a testing row {other}; they must agree"
-        )
-    if isinstance(train, MappedRows):
-        what = f"{where}: features"
-        fitted = _narrowed(_fit_mapped(train, what=what))
-        return {
-            "train_features": _standardized_file(train, fitted, folder=folder, what=what),
-            "test_features": _standardized_file(test, fitted, folder=folder, what=what)
-            if isinstance(test, MappedRows)
-            else fitted(test, what="testing features"),
-            "preprocessing": fitted,
-        }
-    if isinstance(test, MappedRows):  # of a second file, the larger one
-        test = np.asarray(test.matrix[test.rows])
     assert isinstance(train, np.ndarray) and isinstance(test, np.ndarray)
+    if train.shape[1:] != test.shape[1:]:
+        raise DataFileError(
+            f"{where}: a training row has shape {train.shape[1:]} and a testing row "
+            f"{test.shape[1:]}; they must agree"
+        )
     if train.ndim in (3, 4):
-        if not train.dtype == test.dtype == np.uint8:
-            raise DataFileError(
-                f"{where}: images are {train.dtype} and {test.dtype}; they must be uint8, 0 to 255 "
-                "(for images in 0..1: (255 * images).round().astype(numpy.uint8))"
-            )
-        train, test = (channels_first(where, part) for part in (train, test))
+        images = checked_images(where, *(part for part in (train, test) if len(part)))
+        train, *rest = (np.require(part, requirements="W") for part in images)
+        test = rest[0] if rest else train[:0]
         return {"train_features": train, "test_features": test, "preprocessing": None}
-    if train.ndim != 2 or not {train.dtype.kind, test.dtype.kind} <= set("biuf") or not row[0]:
+    if (
+        train.ndim != 2
+        or not {train.dtype.kind, test.dtype.kind} <= set("biuf")
+        or not train.shape[1]
+    ):
         raise DataFileError(
             f"{where}: features are {train.dtype} of shape {train.shape}; tables must be real "
             "numbers [N, D], images uint8 [N, H, W] or [N, C, H, W]"
@@ -496,77 +469,7 @@ def _narrowed(fitted: Fitted) -> Fitted:
     return scaled[0] if isinstance(fitted, Numbers) else replace(fitted, parts=scaled)
 
 
-def _fit_mapped(rows: MappedRows, *, what: str) -> Numbers:
-    """Mean and deviation of a matrix's rows, in one pass."""
-    width, count = rows.matrix.shape[1], len(rows)
-    # Less a row that is about the mean, so that squares of large numbers do not swallow the rest.
-    total, squares = np.zeros(width), np.zeros(width)
-    with np.errstate(over="ignore", invalid="ignore"):
-        shift = next(_chunks(rows)).mean(axis=0)
-        for chunk in _chunks(rows):
-            chunk -= shift
-            total += chunk.sum(axis=0)
-            squares += np.einsum("nd,nd->d", chunk, chunk)
-        mean = shift + total / count
-        std = np.sqrt(np.maximum(squares / count - (total / count) ** 2, 0))
-    for place in np.flatnonzero(~np.isfinite(std) | ~np.isfinite(mean)):
-        refuse_infinite(rows.matrix, what=what, missing=False)
-        raise ValueError(f"column {place} holds numbers too large to standardize; rescale it")
-    std[std <= 1e-7 * np.abs(mean)] = np.inf  # rounding, of single precision at best
-    # No number is missing, and a median takes two passes.
-    return Numbers(mean=mean, std=std, median=mean)
-
-
-def _standardized_file(
-    rows: MappedRows, fitted: Numbers, *, folder: Path | None, what: str
-) -> "np.memmap[Any, np.dtype[np.float32]]":
-    """Features [M, D] of a matrix's rows, in a file that is mapped."""
-    shape = (len(rows), rows.matrix.shape[1])
-    # Named after the matrix's file as it is now, its rows, and what is done to them.
-    path = Path(str(rows.matrix.filename)).resolve()
-    found = path.stat()
-    digest = hashlib.sha256(f"{path} {found.st_size} {found.st_mtime_ns}".encode())
-    for part in (rows.rows, fitted.mean, fitted.std):
-        digest.update(np.ascontiguousarray(part).data)
-    file = (folder or Path(_scratch().name)) / f"rows-{digest.hexdigest()[:32]}.f32"
-
-    def chunks() -> Iterator[NDArray[np.float32]]:
-        for chunk in _chunks(rows):
-            if not np.isfinite(chunk).all():
-                refuse_infinite(rows.matrix, what=what, missing=False)
-            yield ((chunk - fitted.mean) / fitted.std).astype(np.float32)
-
-    write_once(file, chunks, size=4 * shape[0] * shape[1])
-    return np.memmap(file, dtype=np.float32, mode="r+", shape=shape)
-
-
-def write_once(file: Path, chunks: Any, *, size: int) -> None:
-    """Write arrays one after the other, unless the file is there in full."""
-    if file.exists() and file.stat().st_size == size:
-        return
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with whole_file(file) as opened:
-        for chunk in chunks():
-            opened.write(np.ascontiguousarray(chunk).data)
-
-
-@cache
-def _scratch() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="labeldp-rows-")
-
-
-def _chunks(rows: MappedRows) -> Iterator[NDArray[np.float64]]:
-    step = max(1, _CHUNK_NUMBERS // rows.matrix.shape[1])
-    for start in range(0, len(rows), step):
-        some = rows.rows[start : start + step]
-        together = some[-1] - some[0] + 1 == len(some)  # and so no copy in between
-        found = rows.matrix[some[0] : some[-1] + 1] if together else rows.matrix[some]
-        yield found.astype(np.float64)
-
-
-def with_embeddings(
-    name: str, splits: Splits, named: str | Path, *, folder: Path | None = None
-) -> Splits:
+def with_embeddings(name: str, splits: Splits, named: str | Path) -> Splits:
     """Return a data set whose features are embeddings from a file, standardized."""
     file = Path(named).expanduser()
     if not file.exists():
@@ -598,12 +501,9 @@ def with_embeddings(
                 f"SHA-256 of the images); make them of these: labeldp embed {name} --encoder "
                 f"{made_by.encoder} -o FILE.npy"
             )
-    if not isinstance(matrix, np.memmap):
-        refuse_infinite(matrix, what=f"{file}:", missing=False)
-    rows = OwnRows(features=matrix, labels=np.zeros(len(matrix)))
-    first = np.arange(len(matrix)) < train
-    parts = rows.only(first).features, rows.only(~first).features
-    return replace(splits, provenance=made_by, **prepared(*parts, where=file, folder=folder))
+    refuse_infinite(matrix, what=f"{file}:", missing=False)
+    features = prepared(matrix[:train], matrix[train:], where=file)
+    return replace(splits, provenance=made_by, **features)
 
 
 def _own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvenance:

@@ -3,9 +3,9 @@
 | file | holds |
 |---|---|
 | `.csv`, `.xlsx` | a line of names, then a line per row; a column of labels |
-| `.parquet` | the same; its metadata may state the classes |
+| `.parquet` | the same |
 | `.npz` | `features` and `labels`, or those of `train_` and `test_`; it may state the classes |
-| `.npy` and `.npy` | features in one, labels in the other; large features stay on disk |
+| `.npy` and `.npy` | features in one, which is mapped, and labels in the other |
 
 Labels are turned into classes in `own_data`, each by itself.
 
@@ -18,7 +18,6 @@ ValueError: X.npy holds features alone; name the file of their labels: data.labe
 """
 
 import difflib
-import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -41,6 +40,7 @@ from labeldp.trainers.data.columns import (
     slips,
 )
 from labeldp.trainers.data.files import (
+    ANY_SIZE,
     DataFileError,
     DatasetMissing,
     FileRefused,
@@ -57,12 +57,6 @@ OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
 SPLIT = "split"
-#: From so many bytes on an `.npy` is mapped.
-MAPPED_BYTES = 1 << 28
-#: A mapped array may be larger than memory.
-_MOST_BYTES = 1 << 62
-#: Rows of a Parquet file that are read together.
-_PART_BATCH = 1 << 16
 #: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
 #: `use_threads=False`, too.
 _ALONE: Any = {"pre_buffer": False}
@@ -155,24 +149,8 @@ class OwnSource:
         }
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class MappedRows:
-    """Rows of a matrix that stays on disk.
-
-    Attributes:
-        matrix: A file's numbers [N, D], mapped.
-        rows: Positions [M], ascending.
-    """
-
-    matrix: "np.memmap[Any, Any]"
-    rows: NDArray[np.intp]
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-
 #: Numbers or images [N, ...], or name of a column -> its values [N] (see `column_values`).
-RawFeatures = NDArray[Any] | MappedRows | dict[str, NDArray[Any]]
+RawFeatures = NDArray[Any] | dict[str, NDArray[Any]]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -199,13 +177,11 @@ class OwnRows:
         return len(self.features)
 
     def only(self, chosen: NDArray[np.bool_]) -> "OwnRows":
-        """Return features and labels of the chosen rows [N]; a matrix on disk stays there."""
-        features: RawFeatures = self.features
-        if isinstance(features, np.memmap) and chosen.any():
-            features = MappedRows(matrix=features, rows=np.flatnonzero(chosen))
-        elif isinstance(features, dict):
+        """Return features and labels of the chosen rows [N]."""
+        features = self.features
+        if isinstance(features, dict):
             features = {name: column[chosen] for name, column in features.items()}
-        elif isinstance(features, np.ndarray) and not chosen.all():
+        elif not chosen.all():  # a file that is mapped as a whole is not copied
             features = features[chosen]
         groups = None if self.groups is None else self.groups[chosen]
         labels = self.labels[chosen]
@@ -304,29 +280,33 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     groups = None if source.group_column is None else columns.pop(source.group_column)
     if not columns:
         raise DataFileError(f"{file} has no column of features besides the labels")
-    stated = _stated_in_table(table, file)
-    return OwnRows(features=columns, labels=labels, split=split, stated=stated, groups=groups)
+    return OwnRows(features=columns, labels=labels, split=split, groups=groups)
 
 
-def parquet_table(file: Path, *, columns: Sequence[str] | None = None) -> Any:
+def parquet_table(
+    file: Path, *, columns: Sequence[str] | None = None, rows: range | None = None
+) -> Any:
     """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
 
-    With `columns` it has those of them that the file has.
+    With `columns` it has those of them that the file has, and with `rows` those of them: only the
+    groups of rows that hold them are read.
     """
-    with _opened_parquet(file, most_bytes=None) as opened:
+    with _opened_parquet(file) as opened:
         footer, names = opened.metadata, opened.schema_arrow.names
         refuse_twice(names, file)
         kept = [name for name in names if columns is None or name in columns]
-        groups = (footer.row_group(place) for place in range(footer.num_row_groups))
+        wanted = range(footer.num_rows) if rows is None else rows
+        groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
+        ends = np.cumsum([0, *(group.num_rows for group in groups)])
+        places = np.flatnonzero((ends[:-1] < wanted.stop) & (ends[1:] > wanted.start)).tolist()
         # A number takes 8 bytes when it is read, however few it takes in the file.
         widths = (opened.schema.column(place).length for place in range(footer.num_columns))
-        unpacked = footer.num_rows * sum(max(8, width) for width in widths)
-        check_unpacked(file, max(unpacked, sum(group.total_byte_size for group in groups)))
-        return _texts(opened.read(kept, use_threads=False), file)
-
-
-#: Arrow's places in a text are of 32 bits.
-_MOST_TEXT = 2**31 - 1
+        count = sum(groups[place].num_rows for place in places)
+        unpacked = sum(groups[place].total_byte_size for place in places)
+        check_unpacked(file, max(count * sum(max(8, width) for width in widths), unpacked))
+        table = opened.read_row_groups(places, kept, use_threads=False)
+        start = ends[places[0]] if places else wanted.start
+        return _texts(table.slice(wanted.start - start, len(wanted)), file)
 
 
 def parquet_count(file: Path) -> int:
@@ -335,34 +315,16 @@ def parquet_count(file: Path) -> int:
         return int(opened.metadata.num_rows)
 
 
-def parquet_rows(file: Path, first: int, count: int) -> Any:
-    """Return so many consecutive rows of a Parquet file, or those that are left, as a table.
-
-    Only the groups of rows that hold them are read.
-    """
-    from pyarrow import Table
-
-    with _opened_parquet(file) as opened:
-        groups = (opened.metadata.row_group(place) for place in range(opened.num_row_groups))
-        ends = np.cumsum([0, *(group.num_rows for group in groups)])
-        wanted = np.flatnonzero((ends[:-1] < first + count) & (ends[1:] > first))
-        kept, place = [], int(ends[wanted[0]]) if len(wanted) else 0
-        for batch in opened.iter_batches(
-            _PART_BATCH, row_groups=wanted.tolist(), use_threads=False
-        ):
-            begin, end = max(first - place, 0), min(first + count - place, len(batch))
-            if begin < end:
-                kept.append(batch.slice(begin, end - begin))
-            place += len(batch)
-        return _texts(Table.from_batches(kept, opened.schema_arrow), file)
+#: Arrow's places in a text are of 32 bits.
+_MOST_TEXT = 2**31 - 1
 
 
 @contextmanager
-def _opened_parquet(file: Path, *, most_bytes: int | None = _MOST_BYTES) -> Iterator[Any]:
+def _opened_parquet(file: Path) -> Iterator[Any]:
     from pyarrow import lib, parquet
 
     try:
-        with open_regular(file, most_bytes=most_bytes) as opened:
+        with open_regular(file, most_bytes=ANY_SIZE) as opened:
             stated = parquet.ParquetFile(opened, **_ALONE).schema
             check_width(file, len(stated))
             columns = (stated.column(place) for place in range(len(stated)))
@@ -402,24 +364,10 @@ def _texts(table: Any, file: Path) -> Any:
     return table
 
 
-def _stated_in_table(table: Any, file: Path) -> StatedClasses | None:
-    found = {}
-    for key in (b"class_names", b"num_classes"):
-        text = (table.schema.metadata or {}).get(key)
-        try:
-            found[key.decode()] = None if text is None else json.loads(text)
-        except ValueError:
-            found[key.decode()] = text
-    return _stated(file, found)
-
-
 def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
     names, count = found.get("class_names"), found.get("num_classes")
-    if not isinstance(names, list | None) or type(count) not in (int, type(None)):
-        raise DataFileError(
-            f"{file} states class_names {names!r} and num_classes {count!r}; class_names must be a "
-            "list (in JSON) and num_classes a whole number"
-        )
+    if type(count) not in (int, type(None)):
+        raise DataFileError(f"{file} states num_classes {count!r}; it must be a whole number")
     if names is not None and count not in (None, len(names)):
         raise DataFileError(
             f"{file}: there are {len(names)} class_names for {count} classes; give one each or none"
@@ -486,17 +434,11 @@ def _refuse_columns(file: Path, source: OwnSource) -> None:
 
 
 def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
-    """Return the array of an `.npy`."""
+    """Return the array of an `.npy`; `mapped` it is read-only, and read where it is used."""
     try:
-        with open_regular(file, most_bytes=_MOST_BYTES if mapped else None) as opened:
-            large = mapped and opened.seek(0, 2) >= MAPPED_BYTES
-            opened.seek(0)
-            if large:
-                there: NDArray[Any] = np.load(file, mmap_mode="r", allow_pickle=False)
-                if there.ndim == 2 and np.issubdtype(there.dtype, np.floating):
-                    return there
-                check_unpacked(file, there.nbytes)
-            array: Any = np.load(opened, allow_pickle=False)
+        with open_regular(file):
+            # It refuses a file with fewer bytes than its header announces.
+            array: Any = np.load(file, mmap_mode="r", allow_pickle=False)
     except (FileRefused, FileNotFoundError):
         raise
     except Exception as error:  # NumPy raises many kinds on damaged files
@@ -504,7 +446,7 @@ def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     if not isinstance(array, np.ndarray):
         array.close()
         raise DataFileError(f"{file} is an .npz, not an .npy; rename it to .npz")
-    return array
+    return np.asarray(array) if mapped else np.array(array)
 
 
 def npz_arrays(file: Path, *, stored: bool = False) -> dict[str, NDArray[Any]]:
@@ -598,13 +540,11 @@ def describe(source: OwnSource) -> FileSeen:
     assert source.path is not None
     file = existing(source.path, key="data.path")
     if file.suffix.lower() in (".csv", ".parquet", ".xlsx"):
-        return _table_seen(_read_table(file, source), file, source)
+        return _table_seen(_read_table(file, source), source)
     rows = read_rows(source)
     assert isinstance(rows.features, np.ndarray)
     shape = " x ".join(map(str, rows.features.shape[1:]))
     what = f"images of {shape}" if rows.features.ndim > 2 else f"matrix of {shape} columns"
-    if isinstance(rows.features, np.memmap):
-        what += ", too large for memory: it stays on disk"
     own_split = "" if rows.split is None and rows.test is None else "the file's own"
     return FileSeen(
         rows=len(rows) + (0 if rows.test is None else len(rows.test)),
@@ -617,25 +557,20 @@ def describe(source: OwnSource) -> FileSeen:
     )
 
 
-def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
+def _table_seen(table: Any, source: OwnSource) -> FileSeen:
     label_column = source.label_column or LABEL
-    known, stated = label_column in table.column_names, _stated_in_table(table, file)
+    known = label_column in table.column_names
     columns = tuple(
         _column_seen(str(name), table.column(place), source, label_column, types_only=not known)
         for place, name in enumerate(table.column_names)
     )
-    labels, missing = "", []
-    if known:
-        kind = "amounts" if source.bounds else "each one of the stated classes"
-        labels = f"column {label_column!r}, {kind}"
-    else:
-        why = f"no column is named {label_column!r} in the header: name the one with the labels"
-        missing.append(Missing(key="data.label_column", value="NAME", why=why))
-    for key, names in source.named_columns.items():
-        if key == "data.label_column":
-            continue
-        for name in set(names) - set(table.column_names):
-            missing.append(Missing(key=key, value="NAME", why=f"no column is named {name!r}"))
+    kind = "amounts" if source.bounds else "each one of the stated classes"
+    missing = [
+        Missing(key=key, value="NAME", why=f"no column is named {name!r} in the header")
+        for key, names in source.named_columns.items()
+        for name in names
+        if name not in table.column_names
+    ]
     if bad := [column.name for column in columns if not column.usable]:
         why = f"the values of {', '.join(bad)} can't be used: leave them out, or convert them"
         missing.append(Missing(key="data.drop", value=",".join([*source.drop, *bad]), why=why))
@@ -648,11 +583,11 @@ def _table_seen(table: Any, file: Path, source: OwnSource) -> FileSeen:
         rows=table.num_rows,
         features=features if known else f"table of {len(columns)} columns",
         columns=columns,
-        labels=labels,
+        labels=f"column {label_column!r}, {kind}" if known else "",
         split=_where_split(source, own_split),
-        classes=stated if source.classes is None else source.classes,
+        classes=source.classes,
         bounds=source.bounds,
-        missing=(*missing, *_unsaid(source, stated, own_split)),
+        missing=(*missing, *_unsaid(source, None, own_split)),
     )
 
 

@@ -7,11 +7,10 @@ import csv
 import gzip
 import importlib.util
 import math
-import pickle
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,88 +101,25 @@ def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label_bytes - 1].copy()
 
 
-def read_cifar_pickle(path: Path, *, label_key: str) -> Batch:
-    """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's Python version."""
-    size = file_size(path)
-    try:
-        with open_regular(path) as file:
-            content = _ArraysOnly(file, size).load()
-        pixels, listed = np.array(content["data"].values, order="C"), content[label_key]
-        if not all(type(label) is int for label in listed):
-            raise DataFileError(f"its {label_key} are not whole numbers")
-        labels = np.array(listed, dtype=np.int64)
-    except DataFileError as error:
-        raise DataFileError(f"{path}: {error}") from error
-    except Exception as error:  # damaged pickles raise nearly anything
-        raise DataFileError(
-            f"{path} ({size:,} bytes) is not a batch of CIFAR's Python version "
-            f"({first_line(error)}): {AGAIN}"
-        ) from error
-    if pixels.dtype != np.uint8 or pixels.ndim != 2 or pixels.shape[1] != _PIXELS:
-        raise DataFileError(
-            f"{path} holds {pixels.dtype} pixels of shape {pixels.shape}; uint8 [N, {_PIXELS}] is "
-            "what CIFAR's Python version holds"
-        )
-    return pixels.reshape(-1, 3, 32, 32), labels
+_CIFAR10_CLASSES = (
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
+)
 
 
-class _Type:
-    """A type of elements: bytes and no other, since NumPy believes what a file says of objects."""
-
-    def __init__(self, name: str, *_: object) -> None:
-        if name != "u1":
-            raise DataFileError(f"it holds an array of {name!r}, and pixels are bytes ('u1')")
-
-    def __setstate__(self, state: object) -> None:
-        """Ignore the order of bytes, of which there is one."""
+def read_cifar10(folder: Path) -> Splits:
+    """Return CIFAR-10 in its binary version, five batches for training and one for testing."""
+    names = (*(f"data_batch_{number}" for number in range(1, 6)), "test_batch")
+    *train, test = (read_cifar_binary(folder / f"{name}.bin", label_bytes=1) for name in names)
+    return of_batches(train, test, class_names=_CIFAR10_CLASSES)
 
 
-class _Bytes:
-    """An array of bytes, made of no more than its bytes and its shape."""
-
-    values: NDArray[np.uint8]
-
-    def __init__(self, *_: object) -> None: ...
-
-    def __setstate__(self, state: tuple[Any, ...]) -> None:
-        _, shape, kind, by_column, content = state
-        assert isinstance(kind, _Type)
-        content = content.encode("latin1") if isinstance(content, str) else content
-        bytes_of = np.frombuffer(content, np.uint8)
-        self.values = bytes_of.reshape(shape, order="F" if by_column else "C")
-
-
-# In Python, since places of the memo in C take memory that the file names.
-class _ArraysOnly(pickle._Unpickler):
-    """Builds lists, dictionaries, strings and arrays, and refuses whatever else a pickle names."""
-
-    def __init__(self, file: IO[bytes], size: int) -> None:
-        super().__init__(file, encoding="latin1")
-        self.left = size
-
-    def find_class(self, module: str, name: str) -> Any:
-        """Return one of four harmless things."""
-        # NumPy 2 moved its internals; files of either age name the same function.
-        module = module.replace("numpy._core", "numpy.core")
-        allowed = {
-            ("numpy.core.multiarray", "_reconstruct"): _Bytes,
-            ("numpy", "ndarray"): _Bytes,
-            ("numpy", "dtype"): _Type,
-            ("_codecs", "encode"): self._encode,
-        }
-        if (module, name) not in allowed:
-            raise DataFileError(
-                f"it names {module}.{name}, which has no place in a file of images; do not open "
-                "it, fetch it from its authors"
-            )
-        return allowed[module, name]
-
-    def _encode(self, text: str, encoding: str = "latin1") -> bytes:
-        assert encoding == "latin1"
-        self.left -= len(text)
-        if self.left < 0:
-            raise DataFileError("it repeats its content, to fill the memory")
-        return text.encode(encoding)
+def read_cifar100(folder: Path) -> Splits:
+    """Return CIFAR-100 in its binary version, with the fine ones of its two labels."""
+    train, test = (
+        read_cifar_binary(folder / f"{name}.bin", label_bytes=2) for name in ("train", "test")
+    )
+    return of_batches([train], test, num_classes=100)
 
 
 def read_digits(_: Path) -> Splits:
@@ -238,15 +174,14 @@ def read_adult(folder: Path) -> Splits:
 def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int64]]:
     """Return the columns of one of Adult's files, numbers or strings [N], and its labels [N]."""
     # adult.test starts with a remark, and writes a point behind labels.
-    table = _fields(path, columns=len(ADULT_COLUMNS) + 1, comment="|", skipinitialspace=True)
-    labels = table[len(ADULT_COLUMNS)].str.removesuffix(".")
+    names = (*ADULT_COLUMNS, "income")
+    table = _frame(path, names=names, index_col=False, comment="|", skipinitialspace=True)
+    labels = table["income"].str.removesuffix(".")
     refuse_row(path, ~labels.isin(ADULT_CLASSES), "ends with no label of Adult, <=50K or >50K")
-    columns: dict[str, NDArray[Any]] = {}
-    for place, (name, numeric) in enumerate(ADULT_COLUMNS.items()):
-        if numeric:
-            whole = table[place].str.fullmatch("[0-9]+").astype(bool)
-            refuse_row(path, ~whole, f"has no number in column {name!r}")
-        columns[name] = table[place].to_numpy(dtype=np.float64 if numeric else str)
+    columns = {
+        name: _numbers(path, table, name) if numeric else table[name].to_numpy(dtype=str)
+        for name, numeric in ADULT_COLUMNS.items()
+    }
     return columns, (labels == ADULT_CLASSES[1]).to_numpy(dtype=np.int64)
 
 
@@ -267,7 +202,8 @@ def read_movielens(folder: Path) -> Splits:
     """
     path = folder / "ratings.dat"
     # user::movie::stars::seconds, between whose colons lie empty fields.
-    table = _fields(path, columns=7, sep=":", quoting=csv.QUOTE_NONE, skip_blank_lines=False)
+    how = {"sep": ":", "quoting": csv.QUOTE_NONE, "skip_blank_lines": False}
+    table = _frame(path, names=range(7), index_col=False, **how)
     whole = [table[place].str.fullmatch(r"[0-9]{1,18}", na=False) for place in (0, 2, 6)]
     refuse_row(
         path,
@@ -292,6 +228,12 @@ def read_movielens(folder: Path) -> Splits:
 _PICTURE = (32, 32, 3)
 #: How the files write the digit 0.
 _ZERO = 10
+
+
+def read_svhn_folder(folder: Path) -> Splits:
+    """Return SVHN's cropped digits."""
+    train, test = (read_svhn(folder / f"{part}_32x32.mat") for part in ("train", "test"))
+    return of_batches([train], test)
 
 
 def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -335,16 +277,10 @@ HOUSING_COLUMNS = (
 )
 #: Dollars; the file has larger values as the upper bound.
 HOUSING_BOUNDS = (0.0, 500_001.0)
-BANK_NUMBERS = ("age", "balance", "day", "campaign", "pdays", "previous")
-BANK_TEXTS = (
-    *("job", "marital", "education", "default", "housing", "loan", "contact", "month"),
-    "poutcome",
-)
 DISPLAY_NUMBERS = tuple(f"integer_{place}" for place in range(1, 14))
 DISPLAY_TEXTS = tuple(f"category_{place}" for place in range(1, 27))
 ATTRIBUTION_NUMBERS = ("click", "cost", "time_since_last_click")
 ATTRIBUTION_TEXTS = ("campaign", *(f"cat{place}" for place in range(1, 10)))
-STAR_BOUNDS = (1.0, 5.0)
 
 
 def read_housing(folder: Path) -> Splits:
@@ -352,18 +288,10 @@ def read_housing(folder: Path) -> Splits:
     path = folder / "cal_housing.data"
     table = _frame(path, sep=",", header=None, names=HOUSING_COLUMNS, index_col=False)
     columns = {name: _numbers(path, table, name) for name in HOUSING_COLUMNS}
-    return _amounts(columns, columns.pop("median_value"), bounds=HOUSING_BOUNDS)
-
-
-def read_bank(folder: Path) -> Splits:
-    """Return UCI Bank Marketing without the length of the call, which is known after it only."""
-    path = folder / "bank-full.csv"
-    table = _frame(path, sep=";")
-    columns = {name: _numbers(path, table, name) for name in BANK_NUMBERS}
-    columns |= {name: _column(path, table, name).to_numpy(dtype=str) for name in BANK_TEXTS}
-    answers = _column(path, table, "y")
-    refuse_row(path, ~answers.isin(NO_YES), "ends with neither yes nor no")
-    return _classes(columns, (answers == "yes").to_numpy(dtype=np.int64))
+    amounts = columns.pop("median_value")
+    test = held_out(len(amounts))
+    labels = of_amounts(amounts[~test], amounts[test], bounds=HOUSING_BOUNDS)
+    return Splits(**labels, **_features(columns, test))
 
 
 def read_criteo_display(folder: Path) -> Splits:
@@ -392,53 +320,6 @@ def read_criteo_attribution(folder: Path) -> Splits:
     return _classes(columns, _bits(path, table, "conversion"))
 
 
-def read_movielens_amounts(folder: Path) -> Splits:
-    """Return MovieLens-1M's ratings as amounts of 1 to 5 stars, by traits of user and movie."""
-    ratings, users, movies = (
-        _double_colons(folder / f"{name}.dat", *columns)
-        for name, columns in (
-            ("ratings", ("user", "movie", "stars", "seconds")),
-            ("users", ("user", "gender", "age", "occupation", "zip")),
-            ("movies", ("movie", "title", "genres")),
-        )
-    )
-    path = folder / "ratings.dat"
-    for other, key in ((users, "user"), (movies, "movie")):
-        known = ratings[key].isin(other[key])
-        refuse_row(path, ~known, f"names a {key} that {key}s.dat does not have")
-    joined = ratings.merge(users.drop_duplicates("user"), on="user", how="left").merge(
-        movies.drop_duplicates("movie"), on="movie", how="left"
-    )
-    genres = joined["genres"].str.get_dummies("|")
-    columns: dict[str, NDArray[Any]] = {
-        "gender": joined["gender"].to_numpy(dtype=str),
-        "occupation": joined["occupation"].to_numpy(dtype=str),
-        "age": _numbers(folder / "users.dat", joined, "age"),
-        "year": _numbers(
-            folder / "movies.dat",
-            joined.assign(year=joined["title"].str.extract(r"\((\d{4})\)\s*$")[0]),
-            "year",
-        ),
-        **{name: genres[name].to_numpy(dtype=np.float64) for name in genres},
-    }
-    return _amounts(columns, _numbers(path, joined, "stars"), bounds=STAR_BOUNDS)
-
-
-def _double_colons(path: Path, *names: str) -> Any:
-    """Fields between double colons, between whose colons lie empty fields."""
-    table = _frame(path, sep="::", header=None, names=names, engine="python", encoding="latin-1")
-    refuse_row(path, table[names[-1]].isna() | (table[names[-1]] == ""), "has too few fields")
-    return table
-
-
-def _amounts(
-    columns: Mapping[str, NDArray[Any]], amounts: NDArray[Any], *, bounds: tuple[float, float]
-) -> Splits:
-    test = held_out(len(amounts))
-    labels = of_amounts(amounts[~test], amounts[test], bounds=bounds)
-    return Splits(**labels, **_features(columns, test))
-
-
 def _classes(columns: Mapping[str, NDArray[Any]], labels: NDArray[np.int64]) -> Splits:
     test = held_out(len(labels))
     return Splits(
@@ -461,14 +342,6 @@ def _features(columns: Mapping[str, NDArray[Any]], test: NDArray[np.bool_]) -> d
             rare = np.isin(column, ordered[_MOST_FREQUENT:])
             fitted_to[name] = np.where(rare, ordered[0], column)
     return standardized(Columns.fit(fitted_to), train, rest)
-
-
-def _fields(path: Path, *, columns: int, **how: Any) -> Any:
-    """Return the fields of a file without a line of names, NaN where a line has too few."""
-    table = _frame(path, header=None, **how)
-    if table.shape[1] != columns:
-        raise DataFileError(f"{path} has {table.shape[1]} columns and not {columns}: {AGAIN}")
-    return table
 
 
 def _frame(path: Path, **how: Any) -> Any:

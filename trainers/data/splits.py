@@ -32,15 +32,19 @@ import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.amounts import LEVELS, to_levels
-from labeldp.trainers.data.columns import Step
-from labeldp.trainers.data.files import DataFileError, open_regular, read_bytes, whole_file
+from labeldp.trainers.data.columns import Step, refuse_infinite
+from labeldp.trainers.data.files import (
+    ANY_SIZE,
+    DataFileError,
+    open_regular,
+    read_bytes,
+    whole_file,
+)
 
 #: Of a text that people see beside results.
 LONGEST_TEXT = 200
 #: Stands for an origin that is unknown.
 UNSAID = "not stated"
-#: Features may be larger than memory.
-_MOST_BYTES = 1 << 62
 
 
 class League(StrEnum):
@@ -179,7 +183,7 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
 
 def sha256_of(file: Path) -> str:
     """Return the SHA-256 of a file that may be larger than memory."""
-    with open_regular(file, most_bytes=_MOST_BYTES) as opened:
+    with open_regular(file, most_bytes=ANY_SIZE) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
@@ -379,14 +383,9 @@ def fingerprint_of(num_classes: int, features: Iterable[Any], test_labels: NDArr
     for part in features:
         kind = str(part.dtype).removeprefix("torch.")
         digest.update(f"torch.{kind}{tuple(part.shape)}".encode())
-        for start in range(0, len(part), _CHUNK_ROWS):
-            digest.update(np.ascontiguousarray(part[start : start + _CHUNK_ROWS]).data)
+        digest.update(np.ascontiguousarray(part).data)
     digest.update(np.asarray(test_labels).astype(np.int64).tobytes())
     return digest.hexdigest()
-
-
-#: Looked at together, so that features in a file need not fit into memory.
-_CHUNK_ROWS = 8192
 
 
 def _check_features(features: Any, *, name: str, may_be_empty: bool) -> None:
@@ -398,14 +397,8 @@ def _check_features(features: Any, *, name: str, may_be_empty: bool) -> None:
         )
     if 0 in features.shape[may_be_empty:]:
         raise ValueError(f"{name} has shape {tuple(features.shape)}; it must not be empty")
-    if kind == ("uint8", 4):
-        return
-    for start in range(0, len(features), _CHUNK_ROWS):
-        rows = np.asarray(features[start : start + _CHUNK_ROWS])
-        bad = np.argwhere(rows < 0 if kind == ("int64", 2) else ~np.isfinite(rows))
-        if len(bad):
-            row, column = bad[0].tolist()
-            raise ValueError(
-                f"{name} row {start + row}, column {column} is {rows[row, column]}; features must "
-                "be finite, and identifiers are counted from 0: drop such rows or fill them in"
-            )
+    array = np.asarray(features)
+    if kind == ("int64", 2) and array.size and array.min() < 0:
+        row = (array < 0).any(axis=1).argmax()
+        raise ValueError(f"{name} row {row} is {array[row].tolist()}; identifiers count from 0")
+    refuse_infinite(array, what=name, missing=False)

@@ -1,10 +1,10 @@
 """Self-supervised training of an encoder on images alone; no argument could carry a label.
 
-Distorted views of an image should get similar vectors, and other images other ones
-(`coding_rate`). A view is a crop at the image's own resolution, which costs its share of the
-pixels; many crops of an image in each step learn more in the same time than two (EMP-SSL; Tong,
-Chen, Ma and LeCun, arXiv:2304.03977). `pretrain` writes two files: while it trains, the state, from
-which the next call resumes bit for bit, and at the end of a call the encoder.
+Distorted views of an image should get similar vectors, and other images other ones (`coding_rate`).
+A view is a crop at the image's own resolution, which costs its share of the pixels; many crops of
+an image in each step learn more in the same time than two (EMP-SSL; Tong, Chen, Ma and LeCun,
+arXiv:2304.03977). `pretrain` writes two files: while it trains, the state, from which the next call
+resumes bit for bit, and at the end of a call the encoder.
 """
 
 import copy
@@ -377,9 +377,9 @@ def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:
     return kept
 
 
-#: Weight of agreement beside nats of a number (published: 200 beside those of 1024 numbers).
+#: The weight of agreement beside nats of a number (published: 200 beside those of 1024 numbers),
+#: and the squared precision of the code.
 _AGREEMENT = 200.0 / 1024
-#: Squared precision of the code.
 _PRECISION = 0.2
 
 
@@ -388,8 +388,8 @@ def coding_rate(views: Tensor) -> Tensor:
 
     Each view's vectors of unit length should need many nats to code (Yu et al., "Learning Diverse
     and Discriminative Representations", NeurIPS 2020), and each vector should point to the mean of
-    its image's (Tong, Chen, Ma and LeCun, arXiv:2304.03977, section 2). Both weigh as published, up
-    to a common factor.
+    its image's (Tong, Chen, Ma and LeCun, arXiv:2304.03977, section 2). It weighs both as
+    published, up to a common factor that lets one learning rate fit.
     """
     _, images, dimensions = views.shape
     units = functional.normalize(views, dim=2)

@@ -34,7 +34,7 @@ from torch.nn import functional
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.channels import StaircaseChannel
-from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import Learner
@@ -51,19 +51,36 @@ from labeldp.trainers.settings.trainer import Given, released, without_labels
 
 
 def targets_of(
-    values: NDArray[Any], mechanism: LabelMechanism, *, smoothing: float = 0.0
+    values: NDArray[Any],
+    mechanism: LabelMechanism,
+    post_processing: PostProcessing,
+    *,
+    smoothing: float = 0.0,
 ) -> Tensor:
-    """Return log-likelihoods [M, K] of every class, in single precision.
+    """Return the rows [M, K] that a network learns from, in single precision.
 
-    `values` are noisy vectors [M, K], sets of classes bool [M, K], or labels [M]. Labels without
-    noise are taken as they are, but for the share that `smoothing` spreads over all classes.
+    They are soft labels; with a rule that uses a prior, log-likelihoods of every class.
+
+    `values` are noisy vectors [M, K], sets of classes bool [M, K], or labels [M], which count as
+    one-hot vectors where the rule looks at vectors. Labels without noise are taken as they are by
+    every rule, but for the share that `smoothing` spreads over all classes.
     """
-    classes = mechanism.num_classes
+    classes, of_labels = mechanism.num_classes, isinstance(mechanism, RandomizedResponse | NoNoise)
+    if of_labels:
+        noisy = np.eye(classes)[_validate.labels(values, num_classes=classes, name="the release")]
+    else:
+        noisy = values.astype(np.float64)
+        if noisy.shape[1:] != (classes,) or not np.isfinite(noisy).all():
+            raise ValueError(
+                f"the release has shape {noisy.shape}; {type(mechanism).__name__} of {classes} "
+                f"classes releases finite numbers [M, {classes}]"
+            )
     if isinstance(mechanism, NoNoise):
-        labels = _validate.labels(values, num_classes=classes, name="the release")
-        return _single((1 - smoothing) * np.eye(classes)[labels] + smoothing / classes)
-    exact = values if isinstance(mechanism, RandomizedResponse) else values.astype(np.float64)
-    return _single(mechanism.log_likelihood(exact))
+        return _single((1 - smoothing) * noisy + smoothing / classes)
+    log_likelihood = mechanism.log_likelihood(values if of_labels else noisy)
+    if post_processing.uses_prior:
+        return _single(log_likelihood)
+    return _single(soft_labels(post_processing, noisy=noisy, log_likelihood=log_likelihood))
 
 
 #: Of expectation maximization.
@@ -113,9 +130,13 @@ class Alibi(Learner):
         #: Noisy labels [M], vectors [M, K], or sets of classes bool [M, K].
         self.noisy = release.values
         super().__init__(config, loss=self._loss, examples=release.indices, **without_labels(given))
-        smoothing = config.recipe.label_smoothing
-        self._rows = targets_of(release.values, mechanism, smoothing=smoothing).to(self.device)
-        self._bayes = config.noise is not Noise.NONE
+        self._rows = targets_of(
+            release.values,
+            mechanism,
+            config.post_processing,
+            smoothing=config.recipe.label_smoothing,
+        ).to(self.device)
+        self._bayes = config.post_processing.uses_prior and config.noise is not Noise.NONE
         self._log_shares: Tensor | None = None
         if self._bayes and config.recipe.start_at_shares:
             shares = class_shares(self._rows)
@@ -164,7 +185,7 @@ class AlibiPrior(Learner):
                 log_likelihood = _single(mechanism.log_likelihood(values))
             else:
                 values = labels.release(mechanism).values
-                log_likelihood = targets_of(values, mechanism)
+                log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
         super().__init__(config, loss=self._loss, **without_labels(given))
         self._falling = _FALLING * config.epochs
         alone = isinstance(config, PriorLabelsConfig)

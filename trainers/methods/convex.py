@@ -23,7 +23,7 @@ from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.models.predictors import LinearPredictor, with_constant
-from labeldp.trainers.settings.methods import ConvexConfig, LabelMechanism
+from labeldp.trainers.settings.methods import ConvexConfig, Iterate, LabelMechanism
 from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, Trainer, released
 
@@ -54,13 +54,7 @@ def label_variance(mechanism: LabelMechanism) -> float:
 
 
 class Convex(Trainer):
-    """A linear model in training, whose weights are the average of all steps.
-
-    Attributes:
-        last: Weights after the last step [D + 1, K], of which the paper's bound speaks; their last
-            row is the bias, of a feature that is 1.
-        average: The mean of those after each step, which predicts.
-    """
+    """A linear model [D + 1, K] in training."""
 
     def __init__(self, config: ConvexConfig, **given: Unpack[Given]) -> None:
         """Request the release and set up the first step, at the center of the ball, on the CPU."""
@@ -80,10 +74,15 @@ class Convex(Trainer):
         # G^2: an example's gradient has the second moment |x|^2 (|p - e_y|^2 + variance), and |x|^2
         # is 1 on average. The paper bounds its root by 6 K L / epsilon, ten times as much.
         moment = _TRUE_GRADIENT + label_variance(mechanism) / config.batch_size
-        self._rate = config.diameter / math.sqrt(moment)
-        self.last = np.zeros((features.shape[1], data.num_classes))
-        self.average = np.zeros_like(self.last)
+        self._rate = config.step_factor * config.diameter / math.sqrt(moment)
+        self._weights = np.zeros((features.shape[1], data.num_classes))
+        self._average = np.zeros_like(self._weights)
         self._steps = self._epochs = 0
+
+    @property
+    def weights(self) -> NDArray[np.float64]:
+        """Those that predict [D + 1, K]; the last row is the bias, of a feature that is 1."""
+        return self._average if self.config.iterate is Iterate.AVERAGE else self._weights
 
     def epoch(self) -> EpochMetrics:
         """Take one step per batch, in random order, and evaluate.
@@ -99,15 +98,15 @@ class Convex(Trainer):
         for start in range(0, count, size):
             rows = order[start : start + size]
             features, labels = self._features[rows], self._labels[rows]
-            log_probabilities = log_softmax(features @ self.last, axis=1)
+            log_probabilities = log_softmax(features @ self._weights, axis=1)
             loss -= float(np.vdot(labels, log_probabilities))
             gradient = features.T @ (np.exp(log_probabilities) - labels) / len(rows)
             self._steps += 1
-            self.last -= self._rate / math.sqrt(self._steps) * gradient
-            norm = math.sqrt(float(np.vdot(self.last, self.last)))
+            self._weights -= self._rate / math.sqrt(self._steps) * gradient
+            norm = math.sqrt(float(np.vdot(self._weights, self._weights)))
             if norm > self.config.diameter / 2:  # back into the ball
-                self.last *= self.config.diameter / 2 / norm
-            self.average += (self.last - self.average) / self._steps
+                self._weights *= self.config.diameter / 2 / norm
+            self._average += (self._weights - self._average) / self._steps
         self._epochs += 1
         return EpochMetrics(
             epoch=self._epochs,
@@ -118,7 +117,7 @@ class Convex(Trainer):
 
     def predictor(self) -> LinearPredictor:
         """Return the linear model of features as they come, apart from what trains it."""
-        return LinearPredictor(weights=self.average * self._scale, pixels=self._pixels)
+        return LinearPredictor(weights=self.weights * self._scale, pixels=self._pixels)
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
@@ -130,12 +129,12 @@ class Convex(Trainer):
             "seed": self._seed,
             "epochs": self._epochs,
             "steps": self._steps,
-            "weights": torch.from_numpy(self.last.copy()),
-            "average": torch.from_numpy(self.average.copy()),
+            "weights": torch.from_numpy(self._weights.copy()),
+            "average": torch.from_numpy(self._average.copy()),
         }
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken, with the same configuration."""
         self._seed, self._epochs, self._steps = state["seed"], state["epochs"], state["steps"]
-        self.last = state["weights"].numpy().copy()
-        self.average = state["average"].numpy().copy()
+        self._weights = state["weights"].numpy().copy()
+        self._average = state["average"].numpy().copy()

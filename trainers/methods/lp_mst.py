@@ -7,10 +7,11 @@ sharpened by a temperature, are the prior under which `RRWithPrior` releases the
 on. A label is released once, so that all stages together cost what one of them costs. One stage
 (LP-1ST) is randomized response.
 
-A network learns from a released label y~ of a true label y in one of two ways. CROSS_ENTROPY takes
-y~ for y. FORWARD sends the prediction through the mechanism and scores what comes out,
--log sum_c p_c Pr[y~ | c] (Patrini et al., CVPR 2017); its gradient is that of ALIBI, the posterior
-under the model's own prediction.
+A network learns from a released label y~ of a true label y in one of three ways. CROSS_ENTROPY
+takes y~ for y. DEBIASED is, on average over the noise, the cross-entropy of the true label (Ghazi
+et al., appendices F and G). FORWARD sends the prediction through the mechanism and scores what
+comes out, -log sum_c p_c Pr[y~ | c] (Patrini et al., CVPR 2017); its gradient is that of ALIBI, the
+posterior under the model's own prediction.
 
 `StagedMoments` divides the budget of moment labels (`priors`): the first stage requests sums
 along label-free features; a network learns from them; the next requests sums along those
@@ -18,10 +19,11 @@ features and the network's own side by side; the last network is the model. Ever
 labels: their costs add up, as Gaussian noise does, in squares (`StagedMomentsConfig.mechanism`).
 
 >>> mechanism, uniform = RRWithPrior(epsilon=1.0), np.full((1, 3), 1 / 3)
->>> evidence_of(np.array([1]), uniform, mechanism, RobustLoss.FORWARD).round(3)
-array([[-1.551, -0.551, -1.551]], dtype=float32)
+>>> evidence_of(np.array([1]), uniform, mechanism, RobustLoss.DEBIASED).round(3)
+array([[-0.582,  2.164, -0.582]], dtype=float32)
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -37,12 +39,13 @@ from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi, gradient_scale
-from labeldp.trainers.methods.priors import learned_moments
+from labeldp.trainers.methods.priors import learned_moments, learned_prior
 from labeldp.trainers.models.learner import Learner, OnLabels
 from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.methods import (
     ConsensusConfig,
     LpMstConfig,
+    PriorSource,
     RecommenderConfig,
     RobustLoss,
     StagedMomentsConfig,
@@ -137,22 +140,30 @@ class Stages(InTurn):
 class LpMst(Stages):
     """Networks that are each trained on all labels released so far.
 
-    Before a later stage, earlier labels outside the model's k likeliest classes are dropped, where
-    k is the mean k* of the stage. Further figures of every stage t after the first:
-    `mean_top_k_stage_t`, the mean k* of its part, and `dropped_before_stage_t`, the share of
-    earlier labels that were dropped.
+    Further figures of every stage t after the first: `mean_top_k_stage_t`, the mean k* of its part,
+    `top_k_stage_t_share_k`, the share of its labels for which k* is k, for every k that there is,
+    `top_k_accuracy_stage_t`, how often a test label is among the k* classes that the stage before
+    finds likeliest, and `dropped_before_stage_t`, the share of earlier labels that the filter
+    dropped.
     """
 
     config: LpMstConfig
 
     def __init__(self, config: LpMstConfig, **given: Unpack[Given]) -> None:
-        """Release the first part under the uniform prior; set its network up."""
+        """Release the prior, if it costs something, and the first part; set its network up."""
         self._released: list[_Part] = []
         super().__init__(config, **given)
         data = self._data
-        self._mechanism = config.mechanism()
+        spent, left = config.prior.split(config.epsilon)
+        self._mechanism = config.mechanism(left)
         self._parts = partition(len(data.train_features), shares=config.shares, seed=0)
-        self._release(np.full((len(self._parts[0]), data.num_classes), 1 / data.num_classes))
+        shape = (len(data.train_features), data.num_classes)
+        prior = np.broadcast_to(1 / data.num_classes, shape)
+        if config.prior.source is not PriorSource.UNIFORM:
+            prior = learned_prior(
+                config.prior, data, self._labels, epsilon=spent, delta=config.delta
+            )
+        self._release(prior[self._parts[0]])
         self._current = self._new_learner()
 
     @property
@@ -184,12 +195,16 @@ class LpMst(Stages):
         super().load_state_dict(state)
 
     def _next_stage(self) -> None:
-        before = self._current
-        stage = self.stage + 1
+        before, config, stage = self._current, self.config, self.stage + 1
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         top_k = self._release(prior)
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
-        if isinstance(self._mechanism, RRWithPrior):
+        if self._data.has_test_split and isinstance(self._mechanism, RRWithPrior):
+            possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
+            test_labels = self._data.test_labels
+            hits = possible[np.arange(len(test_labels)), test_labels]
+            self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
+        if config.filter_earlier and isinstance(self._mechanism, RRWithPrior):
             earlier = sum(len(part["rows"]) for part in self._released[:-1])
             for place, part in enumerate(self._released[:-1]):
                 scores = before.predict(self._data.train_features[torch.from_numpy(part["rows"])])
@@ -217,6 +232,10 @@ class LpMst(Stages):
         else:
             evidence = evidence_of(noisy, prior, self._mechanism, self.config.loss)
             sizes = self._mechanism.top_k(prior)
+            if self._released:  # the first stage's, without a model before it, are all alike
+                stage = len(self._released) + 1
+                for k, count in zip(*np.unique(sizes, return_counts=True), strict=True):
+                    self._figures[f"top_k_stage_{stage}_share_{k}"] = float(count / len(sizes))
         self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
         return float(sizes.mean())
 
@@ -296,7 +315,19 @@ def evidence_of(
     """
     if loss is RobustLoss.FORWARD:
         return mechanism.log_likelihood(noisy, prior).astype(np.float32)
-    return np.eye(prior.shape[1], dtype=np.float32)[noisy]
+    index = np.arange(len(noisy))
+    weights = np.zeros(prior.shape)
+    if loss is RobustLoss.CROSS_ENTROPY:
+        weights[index, noisy] = 1
+        return weights.astype(np.float32)
+    possible = mechanism.outputs(prior)
+    counts = possible.sum(1)
+    odds, rest = math.exp(-mechanism.epsilon), -math.expm1(-mechanism.epsilon)
+    # Eq. (7) of appendix F. One possible output reveals nothing, and nothing is to be taken back.
+    several = counts > 1
+    weights -= (several * odds / rest)[:, None] * possible
+    weights[index, noisy] += np.where(several, (1 + (counts - 1) * odds) / rest, 1.0)
+    return weights.astype(np.float32)
 
 
 def robust_loss(loss: RobustLoss, logits: torch.Tensor, evidence: torch.Tensor) -> torch.Tensor:

@@ -31,10 +31,12 @@ from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch, Vat
+from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
+from labeldp.trainers.settings.methods import PriorSource
 from labeldp.trainers.settings.pate import (
     EnsembleConfig,
     ForestSettings,
@@ -219,6 +221,25 @@ class _ClosedFormStudent(FittedAtOnce):
         return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
 
 
+def further_labels(
+    prior: NDArray[np.float64],
+    *,
+    share: float,
+    answered: NDArray[np.intp],
+) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
+    """Return the examples [L] that a prior [N, K] is surest of, and their likeliest classes [L].
+
+    `share` is the part of each likeliest class that is taken, the surest first; `answered` are
+    examples that have a label already [M] and are left out.
+    """
+    ranked = np.sort(prior, axis=1)
+    guesses = prior.argmax(1)
+    margin = (ranked[:, -1] - ranked[:, -2]).astype(np.float32)
+    sure = _most_confident(margin, guesses, prior.shape[1], share)
+    new = np.setdiff1d(sure, answered)
+    return new, guesses[new].astype(np.int64)
+
+
 def _most_confident(
     margin: NDArray[np.float32], guesses: NDArray[np.int64], classes: int, share: float
 ) -> NDArray[np.intp]:
@@ -232,7 +253,7 @@ def _most_confident(
 
 
 class AnswerSource(LabelSource, Protocol):
-    """A source of an ensemble's answers, which are paid for."""
+    """A source of an ensemble's answers and of a prior's release, which are paid for."""
 
     def answers(
         self,
@@ -258,9 +279,14 @@ def start(
     seed: int,
     performance: Performance,
 ) -> "Pate":
-    """Request the answers, and set the students up."""
+    """Request the answers and the prior, and set the students up."""
     positions = config.ensemble.query_positions(len(data.train_features))
     rounds = config.rounds
+    prior = None
+    if config.prior.source is not PriorSource.UNIFORM:
+        prior = learned_prior(
+            config.prior, data, labels, epsilon=config.prior_epsilon, delta=config.delta
+        )
 
     def ask(count: int, scores: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
         publish = config.publishes
@@ -270,6 +296,10 @@ def start(
 
     def student(released: NDArray[np.int64], seed: int) -> Trainer:
         indices, known = _answered(positions, released)
+        if prior is not None:
+            more, guesses = further_labels(prior, share=config.prior_trusted, answered=indices)
+            indices = np.concatenate([indices, more])
+            known = np.concatenate([known, guesses])
         return start_student(
             config.student,
             data=data,

@@ -14,12 +14,14 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
+from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.base import (
     Count,
     FeatureSet,
     File,
+    Flag,
     Fraction,
     ModelName,
     NonNegative,
@@ -40,8 +42,8 @@ _EPSILON = "Privacy loss per label."
 _DELTA = "Delta of epsilon, for Gaussian noise and other releases that are not pure."
 
 _LOSS = (
-    "Loss on noisy labels: `cross_entropy` (takes them as true) or `forward` (likelihood of the "
-    "noisy label)."
+    "Loss on noisy labels: `cross_entropy` (takes them as true), `debiased` (unbiased, "
+    "large variance) or `forward` (likelihood of the noisy label)."
 )
 
 
@@ -272,7 +274,7 @@ class NoisyLabels(StartedMethod):
 
 @settings
 class AlibiConfig(LearnerConfig, NoisyLabels):
-    """Settings of ALIBI, with any noise on the labels or none."""
+    """Settings of ALIBI, and of the simpler methods that it is compared with."""
 
     started_by = "labeldp.trainers.methods.alibi:Alibi"
 
@@ -280,6 +282,11 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
         1.0,
         "Privacy loss per label; noise `none` ignores it. With `laplace` it is 2 / lambda, "
         "where lambda is the paper's noise scale; `trainer.lambda=X` sets lambda.",
+    )
+    post_processing: PostProcessing = key(
+        PostProcessing.MAP_WITH_PRIOR,
+        "Conversion of the release to soft labels. `map_with_prior` is ALIBI: the posterior, "
+        "with the model's own prediction as the prior.",
     )
 
     def __post_init__(self) -> None:
@@ -397,6 +404,13 @@ class ConsensusConfig(LearnerConfig, NoisyLabels):
         return AlibiConfig(**own, noise=self.noise, epsilon=self.epsilon, delta=self.delta)
 
 
+class Iterate(StrEnum):
+    """Weights that the method returns: the LAST, as in the paper, or the AVERAGE of all steps."""
+
+    LAST = "last"
+    AVERAGE = "average"
+
+
 @settings
 class ConvexConfig(NoisyLabels):
     """Settings of projected SGD for logistic regression."""
@@ -412,16 +426,25 @@ class ConvexConfig(NoisyLabels):
         50.0,
         "Diameter D of the ball around 0 to which weights are projected, for features of norm 1.",
     )
+    step_factor: Positive = key(1.0, "Factor on the theorems' step size D / (G sqrt(t)).")
     batch_size: Count = key(16, "Examples per step; 1 in the paper.")
     epochs: Count = key(
         1, "Passes over the examples. The theorems cover one; more cost no privacy."
     )
+    iterate: Iterate = key(
+        Iterate.AVERAGE,
+        "Weights that predict: the `last`, as in the paper, or the `average` of all steps.",
+    )
 
 
 class RobustLoss(StrEnum):
-    """How noisy labels are learned from; `methods.lp_mst` explains each."""
+    """How noisy labels are learned from; `methods.lp_mst` explains each.
+
+    DEBIASED is not bounded below: it wants few epochs or strong weight decay.
+    """
 
     CROSS_ENTROPY = "cross_entropy"
+    DEBIASED = "debiased"
     FORWARD = "forward"
 
 
@@ -448,7 +471,7 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     )
     randomizer: Randomizer = key(
         Randomizer.RR_WITH_PRIOR,
-        "Release of each stage: as published, or the best pure noise under the model's prior. "
+        "Release of each stage: as published, or the best pure noise under the prior. "
         "`optimal` uses the loss `forward` and drops no labels.",
     )
     temperature: Positive = key(
@@ -457,7 +480,16 @@ class LpMstConfig(LearnerConfig, StartedMethod):
     later_mixup: NonNegative | None = key(
         None, "Alpha of mixup after the first stage. Null: `mixup`."
     )
+    filter_earlier: Flag = key(
+        True,
+        "Before a later stage, drop earlier labels outside the model's k likeliest classes, "
+        "where k is the mean k* of the stage.",
+    )
     loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, _LOSS)
+    prior: PriorSettings = key(
+        PriorSettings(),
+        "Prior of the first stage and its share of epsilon; the stages have the rest.",
+    )
     delta: Share = key(USUAL_DELTA, _DELTA)
     retrain_epochs: Whole = key(
         0,
@@ -481,11 +513,11 @@ class LpMstConfig(LearnerConfig, StartedMethod):
                 "for the usual cut"
             )
 
-    def mechanism(self) -> RRWithPrior | StaircaseChannel:
+    def mechanism(self, epsilon: float) -> RRWithPrior | StaircaseChannel:
         """Return what is done to the labels of every stage."""
         if self.randomizer is Randomizer.OPTIMAL:
-            return StaircaseChannel(epsilon=self.epsilon)
-        return RRWithPrior(epsilon=self.epsilon)
+            return StaircaseChannel(epsilon=epsilon)
+        return RRWithPrior(epsilon=epsilon)
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -504,12 +536,18 @@ class LpMstConfig(LearnerConfig, StartedMethod):
 
         The request of a later stage follows from the model of the one before, hence from everything
         that went into that: trials share their releases only if they are the same throughout. A
-        single stage requests under the uniform prior alone.
+        single stage requests under its first prior alone.
         """
-        mechanism = self.mechanism()
+        spent, left = self.prior.split(self.epsilon)
+        before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
+        mechanism = self.mechanism(left)
         if self.stages == 1:
-            return PlannedCharge.of(mechanism)
-        return PlannedCharge.of(mechanism, release=(self, seed), releases=self.stages)
+            alone = self.prior.source is PriorSource.UNIFORM
+            release = None if alone else (mechanism, self.prior, self.epsilon, self.delta)
+            return PlannedCharge.of(mechanism, release=release, before=before)
+        return PlannedCharge.of(
+            mechanism, release=(self, seed), releases=self.stages, before=before
+        )
 
 
 @settings

@@ -33,6 +33,7 @@ from labeldp.trainers.base import (
     key,
     settings,
 )
+from labeldp.trainers.settings.methods import PriorSettings
 from labeldp.trainers.settings.trainer import PlannedCharge, StartedMethod
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
 
@@ -249,8 +250,9 @@ class PateConfig(StartedMethod):
     )
     epsilon: Positive | None = key(
         None,
-        "Privacy loss per label for checks and answers together, whatever the votes. It "
-        "calibrates noise that is not set. Null: 1, unless `sigma1` and `sigma2` set the noise.",
+        "Privacy loss per label for checks, answers and prior together, whatever the votes. "
+        "It calibrates noise that is not set. Null: 1, unless `sigma1` and `sigma2` set the "
+        "noise.",
     )
     threshold: NonNegative | None = key(
         None,
@@ -274,12 +276,27 @@ class PateConfig(StartedMethod):
     publish_cost: Flag | None = key(
         None,
         "Release a noisy estimate of the real cost of the answers (`epsilon_sanitized`), with a "
-        "charge of its own. Null: only if all noise is set.",
+        "charge of its own. Null: only if all noise is set and no prior requests labels.",
     )
     student: StudentConfig = key(StudentConfig(), "The model that learns from the answers.")
     students: Count = key(3, "Number of students. Their mean and spread are reported.")
+    prior: PriorSettings = key(
+        PriorSettings(),
+        "Beside the answers; UNIFORM for nothing. It adds `prior_epsilon`, whatever its share.",
+    )
+    prior_epsilon: Positive = key(0.1, "Epsilon of the prior's release.")
+    prior_trusted: Share = key(
+        0.8,
+        "Share of each predicted class that the prior labels, the most certain examples first.",
+    )
 
     def __post_init__(self) -> None:
+        if self.prior.source.asks_labels and self.publish_cost:
+            raise ValueError(
+                f"publish_cost is True, but with prior.source={self.prior.source} the answers are "
+                "not all that is paid for, and the bound speaks of answers only; set "
+                "publish_cost=False"
+            )
         teachers = self.ensemble.teachers
         # Three standard deviations above what a unanimous vote has, one query in a thousand passes.
         if (
@@ -386,12 +403,15 @@ class PateConfig(StartedMethod):
         known: tuple[object, ...] | None = None
         if len(rounds) > 1:
             # Each student shows scores of its own to the teachers in an interactive round.
-            known = (self.student, seed)
+            known = (self.prior, self.prior_epsilon, self.prior_trusted, self.student, seed)
         return PlannedCharge(
             event=composed([each.event for each in paid]),
             failure_probability=failure_of(paid),
             release=(self.ensemble, rounds, self.delta, published, known),
             releases=len(paid),
+            before=self.prior.planned_charge(
+                epsilon=self.prior_epsilon, delta=self.delta, num_classes=num_classes
+            ),
         )
 
 
@@ -412,7 +432,7 @@ def _calibrated(settings: PateConfig) -> PateConfig:
         threshold = _THRESHOLD_SHARE * settings.ensemble.teachers
     by_noise = settings.epsilon is None and not missing
     if publish is None:
-        publish = by_noise
+        publish = by_noise and not settings.prior.source.asks_labels
     if by_noise:
         return replace(settings, threshold=threshold, publish_cost=publish)
     target = 1.0 if settings.epsilon is None else settings.epsilon

@@ -61,28 +61,28 @@ def test_fractions_of_the_canaries_are_guessed_the_surest_first() -> None:
     scores = np.array([3.0, -2.0, 1.0, 0.5, 0.0, -0.1])
     truth = np.array([0, 1, 1, 0, 1, 1])
     scores, truth = np.tile(scores, 5), np.tile(truth, 5)
-    top = one_run_audit(scores, truth, fractions=(0.4,))
-    assert (top.guesses, top.correct, top.canaries) == (10, 10, 30)
-    above = one_run_audit(scores, truth, fractions=(0.6,))
-    assert (above.guesses, above.correct) == (15, 10)
-    every = one_run_audit(scores, truth, fractions=(1.0,))
-    assert (every.guesses, every.correct) == (25, 20)
     # How many have a score follows the outputs, which is proven to be harmless at delta 0 alone.
-    fixed = one_run_audit(scores, truth, fractions=(1.0,), delta=1e-9)
-    assert (fixed.guesses, fixed.correct) == (30, 20)
-    best = one_run_audit(scores, truth, fractions=(1.0, 0.4))
-    assert (best.guesses, best.correct) == (10, 10)
-    paid = one_run_lower_bound(canaries=30, guesses=10, correct=10, confidence=0.975)
-    assert best.epsilon_low == pytest.approx(paid, abs=1e-12)
-    assert top.ceiling == one_run_ceiling(canaries=30)
+    for delta, right in (
+        (0.0, {25: 20, 13: 10, 7: 7, 3: 3}),
+        (1e-9, {30: 20, 15: 10, 8: 8, 3: 3}),
+    ):
+        each: dict[str, Any] = {"canaries": 30, "delta": delta, "confidence": 1 - 0.05 / 4}
+        found = one_run_audit(scores, truth, delta=delta)
+        bounds = {
+            guesses: one_run_lower_bound(guesses=guesses, correct=correct, **each)
+            for guesses, correct in right.items()
+        }
+        assert found.epsilon_low == pytest.approx(max(bounds.values()), abs=1e-12)
+        assert bounds[found.guesses] == max(bounds.values()) > 0
+        assert (found.correct, found.canaries) == (right[found.guesses], 30)
+        assert found.ceiling == one_run_ceiling(canaries=30, delta=delta)
+        assert delta or one_run_audit(-scores, 1 - truth) == found
     stated: dict[str, Any] = {"delta": 1e-4, "confidence": 0.8}
     ceiling = one_run_lower_bound(canaries=30, guesses=30, correct=30, **stated)
     assert one_run_audit(scores, truth, **stated).ceiling == ceiling
-    assert ceiling == one_run_ceiling(canaries=30, **stated) not in (top.ceiling, 0.0)
+    assert ceiling == one_run_ceiling(canaries=30, **stated) not in (found.ceiling, 0.0)
     none = one_run_audit(0 * scores, truth)
     assert (none.epsilon_low, none.guesses, none.correct) == (0.0, 0, 0)
-    flipped = one_run_audit(-scores, 1 - truth, fractions=(0.4,))
-    assert flipped == top
 
 
 def test_scores_from_confidences() -> None:

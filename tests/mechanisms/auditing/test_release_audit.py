@@ -11,7 +11,7 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import CoinCanaries
 from labeldp.mechanisms.auditing.one_run import one_run_lower_bound, tight_lower_bound
 from labeldp.mechanisms.auditing.release_audit import (
-    MomentsAudit,
+    ReleaseAudit,
     audit_moments,
     audit_release,
     ratio_scores,
@@ -103,7 +103,7 @@ def test_ratios_are_those_of_bayes() -> None:
 # Moments, by Dirac canaries
 
 
-def audited(mechanism: LabelMoments, *, seed: int, canaries: int = 2_000) -> MomentsAudit:
+def audited(mechanism: LabelMoments, *, seed: int, canaries: int = 2_000) -> ReleaseAudit:
     generator = np.random.default_rng(seed)
     return audit_moments(mechanism, canaries=canaries, delta=DELTA, generator=generator)
 
@@ -112,5 +112,4 @@ def audited(mechanism: LabelMoments, *, seed: int, canaries: int = 2_000) -> Mom
 def test_most_of_what_is_charged_is_proven(epsilon: float) -> None:
     std = calibrate_gaussian(epsilon=epsilon, delta=DELTA)
     audits = [audited(LabelMoments(noise_std=std, num_classes=10), seed=seed) for seed in range(3)]
-    assert all(audit.epsilon == pytest.approx(epsilon, abs=1e-6) for audit in audits)
-    assert 0.75 * epsilon < np.mean([audit.found.epsilon_tight for audit in audits]) < epsilon
+    assert 0.75 * epsilon < np.mean([audit.epsilon_tight for audit in audits]) < epsilon

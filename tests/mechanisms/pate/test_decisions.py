@@ -326,41 +326,8 @@ def test_checks_by_brute_force(peak: int, sigma1: float) -> None:
     assert (surplus == found).all()
 
 
-def test_moves_that_are_not_summed_are_not_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
-    rng = np.random.default_rng(0)
-    votes = np.concatenate(
-        [
-            rng.multinomial(250, rng.dirichlet(np.full(6, share)), size=5)
-            for share in (0.1, 1.0, 10.0)
-        ]
-    )
-    for noise_std in (5.0, 40.0, 1e4):
-        found = decisions.exact_rdp_gnmax(votes, noise_std, ORDERS)
-        with monkeypatch.context() as patch:
-            patch.setattr(decisions, "_COARSE", (10_000,))
-            everything = decisions.exact_rdp_gnmax(votes, noise_std, ORDERS)
-        assert found == pytest.approx(everything, rel=1e-12, abs=1e-300)
-
-
-def test_the_largest_of_convex_curves_is_never_left_out() -> None:
-    rng = np.random.default_rng(4)
-    for _ in range(200):
-        orders = 1 + np.cumsum(rng.uniform(0.05, 3.0, size=12))
-        steep, kinks = rng.uniform(0, orders[-1], size=(2, 40, 1))
-
-        def curves(x: Floats, steep: Floats = steep, kinks: Floats = kinks) -> Floats:
-            """Tangents of a parabola, each the largest somewhere, and parts of parabolas."""
-            tangents = np.maximum(2 * steep * (x - 1) - steep**2, 0)
-            return np.concatenate([tangents, np.maximum(x - kinks, 0) ** 2 * (kinks > 1)])
-
-        x = np.append(1.0, orders[[0, 4, 8, 11]])
-        kept = set(zip(*decisions._candidates(x, curves(x), orders), strict=True))
-        assert {(curves(orders)[:, a].argmax(), a) for a in range(12)} <= kept
-        assert len(kept) < 500
-
-
-@pytest.mark.parametrize("orders", [ORDERS[ORDERS < 100], np.append(np.linspace(3, 9, 40), 90)])
-def test_the_largest_divergence_of_many_moves_is_found(orders: Floats) -> None:
+def test_the_largest_divergence_of_many_moves_is_found() -> None:
+    orders = ORDERS[ORDERS < 100]
     rng = np.random.default_rng(5)
     for size in (0.01, 0.1, 0.4):
         log_p = np.log(rng.dirichlet(np.full(4, 0.3), size=300) + 1e-12)

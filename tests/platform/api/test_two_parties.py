@@ -34,7 +34,7 @@ from labeldp.platform.cli import parties
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data import own_files
 from labeldp.trainers.data.files import FileRefused
-from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_rows
+from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
@@ -505,9 +505,10 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     labels.to_parquet("labels.parquet", index=False)
     read, whole = list[Any](), own_files.parquet_table
 
-    def only_labels(file: Path, *, columns: Any = None) -> Any:
-        read.append(columns)
-        return whole(file, columns=columns)
+    def only_labels(file: Path, *, columns: Any = None, rows: range | None = None) -> Any:
+        if rows is None:
+            read.append(columns)
+        return whole(file, columns=columns, rows=rows)
 
     monkeypatch.setattr(parties, "parquet_table", only_labels)
     asked = f"request features.parquet --id-column id --method {method} --classes no,yes -o request"
@@ -547,7 +548,7 @@ def test_any_rows_of_a_file_are_read(tmp_path: Path) -> None:
     pd.DataFrame({"a": np.arange(200_000)}).to_parquet(file, row_group_size=30_000)
     assert parquet_count(file) == 200_000
     for first, count in ((0, 1), (1, 99_999), (60_000, 30_000), (150_000, 70_000), (200_000, 5)):
-        found = parquet_rows(file, first, count)["a"].to_numpy()
+        found = parquet_table(file, rows=range(first, first + count))["a"].to_numpy()
         assert found.tolist() == list(range(first, min(first + count, 200_000)))
 
 

@@ -26,9 +26,7 @@ from labeldp.platform.cli.command_line import VERBS, Verb
 from labeldp.platform.cli.doctor import Check
 from labeldp.platform.cluster import ClusterUnusable
 from labeldp.platform.records.tracking_address import default_uri
-from labeldp.platform.settings.sweep import CannotFit
-from labeldp.platform.vault.home_proxy import VaultLost
-from labeldp.platform.vault.teacher_pool import EnsembleIncomplete
+from labeldp.platform.settings.sweep import CannotFit, Unfinished
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.settings.schedules import TrainingDiverged
 from tests.platform.cli.asked import OVER_BUDGET, answer, printed, refusal, run, words
@@ -130,8 +128,7 @@ def test_results(ok: bool, code: int, kind: type) -> None:
         (DatasetMissing("mnist"), 2, "error: mnist"),
         (CannotFit("a trial needs 64 CPU"), 3, "error: a trial needs 64 CPU"),
         (OVER_BUDGET, 4, f"error: {OVER_BUDGET}"),
-        (EnsembleIncomplete("teacher 3"), 1, "error: teacher 3"),
-        (VaultLost("its node died"), 1, "error: its node died"),
+        (Unfinished("its node died"), 1, "error: its node died"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (RuntimeError("a defect"), None, ""),
         (TrainingDiverged("of a trial"), None, ""),

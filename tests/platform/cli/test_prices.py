@@ -110,15 +110,12 @@ def test_the_command_line_and_a_sweep_publish_one_bound(
     assert found["epsilon"] <= whole
 
 
-def test_calibrate_pate_from_votes(votes: str) -> None:
-    asked = ("calibrate", "pate", "--votes", votes, "--epsilon", "1", "--delta", "1e-5")
-    found = answer(*asked, "--answer", "20")
-    counts = answer(*asked, "--answer", "20", "--accounting", "counts")
-    assert set(found) >= {"sigma1", "sigma2", "threshold", "epsilon"} and found["chosen_from_votes"]
-    assert 0.999 < found["epsilon"] <= 1 and 0.999 < counts["epsilon"] <= 1
-    assert found["sigma1"] * found["sigma2"] < 0.8 * counts["sigma1"] * counts["sigma2"]
-    line = refusal(*asked, "--answer", "20", "--aggregator", "gnmax")
-    assert "only confident can be calibrated from votes" in line
+def test_calibrate_pate_reads_of_votes_their_numbers_alone(votes: str) -> None:
+    asked = ("calibrate", "pate", "--epsilon", "1", "--delta", "1e-5", "--answer", "20")
+    found = answer(*asked, "--votes", votes)
+    assert found == answer(*asked, "--queries", "50", "--teachers", "250")
+    assert 0.999 < found["epsilon"] <= 1 and found["threshold"] == 150
+    assert "--teachers is 9, but --votes" in refusal(*asked, "--votes", votes, "--teachers", "9")
 
 
 def test_any_votes_are_priced_and_aimed_at_without_a_file() -> None:

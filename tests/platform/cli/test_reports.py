@@ -60,9 +60,8 @@ def test_the_public_edition_has_a_folder_of_its_own(tmp_path: Path) -> None:
 
 def test_the_ledger_of_folders(tmp_path: Path) -> None:
     a_folder(tmp_path / "results", readers=2)
-    said = words("ledger", "results", "--csv", "table.csv")
+    said = words("ledger", "results")
     assert "1 release of Laplace noise, epsilon 2, read by 2 trials, paid once" in said
-    assert (tmp_path / "table.csv").exists()
     found = answer("ledger", "results")
     assert found["ok"] and (found["epsilon"], found["delta"], found["releases"]) == (2.0, 0.0, 1)
     assert found["lines"][0]["who_may_see_it"] == "anybody"

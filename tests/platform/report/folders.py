@@ -15,7 +15,7 @@ from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.randomness import NoiseSource
 from labeldp.mechanisms.vault import LabelVault, Mechanism
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
-from labeldp.platform.report.ledger import Account, account_of, read_folder
+from labeldp.platform.report.ledger import ledger_report
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.data.preprocessing import AsTheyAre, Preprocessing
 from labeldp.trainers.models.predictors import LinearPredictor
@@ -60,8 +60,8 @@ def a_folder(
     return keys
 
 
-def account(*paths: Path) -> Account:
-    return account_of(read_folder(path) for path in paths)
+def account(*paths: Path) -> dict[str, Any]:
+    return ledger_report([str(path) for path in paths])
 
 
 def keep(path: Path, record: TrialRecord, **changes: Any) -> TrialRecord:

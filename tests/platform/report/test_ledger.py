@@ -1,7 +1,5 @@
 """Ledgers: prices of lines, the worst label over folders, and what readers of each kind see."""
 
-import csv
-import io
 import json
 import math
 import shutil
@@ -30,12 +28,10 @@ from labeldp.platform.report import ledger
 from labeldp.platform.report.ledger import (
     FolderLedger,
     LedgerLine,
-    in_words,
     ledger_report,
     plan_of,
     public_lines,
     read_folder,
-    rows,
     sentences,
     sweep_totals,
     total_of,
@@ -44,7 +40,7 @@ from labeldp.platform.report.selection import cost_of, cost_of_page, price_of
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.platform.report.folders import LABELS, LAPLACE, a_folder, a_vault, account, keep
-from tests.platform.sweep.examples import a_record, mode
+from tests.platform.sweep.examples import a_record
 
 SMALL = LaplaceNoise(epsilon=0.5, num_classes=10)
 GAUSSIAN = GaussianNoise(noise_std=5.0, num_classes=10)
@@ -69,6 +65,10 @@ def a_line(key: str, event: PureEvent | GaussianEvent, *rows: int) -> Charge:
     )
 
 
+def groups(report: dict[str, Any]) -> list[int]:
+    return [folder["group"] for folder in report["folders"]]
+
+
 def identify(path: Path, **facts: Any) -> None:
     ResultsFolder(path, sweep="small").identify(**facts)
 
@@ -87,7 +87,7 @@ def test_every_missing_line_is_a_problem(tmp_path: Path) -> None:
         assert not problems(name)
     keep(tmp_path / "gone", a_record("ab", release_keys=(keys[0],)))
     (tmp_path / "gone" / "vault.db").unlink()
-    assert "vault.db is missing" in problems("gone") and account(tmp_path / "gone").problems
+    assert "vault.db is missing" in problems("gone") and account(tmp_path / "gone")["problems"]
     assert read_folder(tmp_path / "gone").lines == ()
     assert not (tmp_path / "gone" / "vault.db").exists(), "reading makes no new vault"
     with sqlite3.connect(tmp_path / "cut" / "vault.db") as connection:
@@ -109,8 +109,6 @@ def test_folders_with_little_in_them(tmp_path: Path) -> None:
     assert found.lines[0].labels is None and found.lines[0].epsilon == 2.0
     with pytest.raises(ValueError, match="holds no results"):
         read_folder(tmp_path)
-    with pytest.raises(ValueError, match="no results folder"):
-        account()
 
 
 def test_equal_public_data_are_taken_for_the_same_labels_row_by_row(tmp_path: Path) -> None:
@@ -118,9 +116,9 @@ def test_equal_public_data_are_taken_for_the_same_labels_row_by_row(tmp_path: Pa
         a_folder(tmp_path / name, releases=[])
         a_vault(tmp_path / name).release(LAPLACE, indices=where)
     both = account(tmp_path / "a", tmp_path / "b")
-    assert both.groups == ((0, 1),)
-    assert both.together.epsilon == both.apart.epsilon == 4.0  # where 3 and 4 paid twice
-    assert account(tmp_path / "a", tmp_path / "c").together.epsilon == 2.0
+    assert groups(both) == [0, 0]
+    assert both["epsilon"] == both["epsilon_if_different"] == 4.0  # where 3 and 4 paid twice
+    assert account(tmp_path / "a", tmp_path / "c")["epsilon"] == 2.0
 
 
 def test_other_public_data_may_be_of_the_same_people(tmp_path: Path) -> None:
@@ -129,11 +127,11 @@ def test_other_public_data_may_be_of_the_same_people(tmp_path: Path) -> None:
         a_vault(tmp_path / name).release(LAPLACE, indices=where)
         a_vault(tmp_path / f"bare {name}").release(LAPLACE, indices=where)
     found = account(tmp_path / "a", tmp_path / "b")
-    assert found.groups == ((0,), (1,))
+    assert groups(found) == [0, 1]
     # Rows can't be matched: the dearest label of one may be the dearest of the other.
-    assert (found.together.epsilon, found.apart.epsilon) == (5.0, 2.5)
+    assert (found["epsilon"], found["epsilon_if_different"]) == (5.0, 2.5)
     bare = account(tmp_path / "bare a", tmp_path / "bare b")
-    assert bare.groups == ((0,), (1,)) and bare.together.epsilon == 4.0
+    assert groups(bare) == [0, 1] and bare["epsilon"] == 4.0
 
 
 def test_groups_apart_cost_what_none_of_them_has_paid_more_than(tmp_path: Path) -> None:
@@ -148,14 +146,15 @@ def test_groups_apart_cost_what_none_of_them_has_paid_more_than(tmp_path: Path) 
         a_folder(tmp_path / name, releases=each, fingerprint=name)
     a_vault(tmp_path / "unsure").release(Unsure(num_classes=10))
     # The group that handed labels out is not the one that paid most for noise.
-    apart = account(tmp_path / "handed out", tmp_path / "pure").apart
-    assert (apart.epsilon, apart.epsilon_private, apart.handed_out) == (np.inf, 2.0, 1)
+    found = account(tmp_path / "handed out", tmp_path / "pure")
+    assert (found["epsilon"], found["epsilon_if_different"]) == (np.inf, 2.0)
     # Pure alone, and the other group has no epsilon at delta 0.
-    apart = account(tmp_path / "pure", tmp_path / "noisy").apart
-    assert (apart.epsilon, apart.delta) == (2.0, 1e-5)
-    apart = account(tmp_path / "noisy", tmp_path / "unsure").apart
+    found = account(tmp_path / "pure", tmp_path / "noisy")
+    assert found["words"][-1].endswith("more than epsilon 2 at delta 1e-05.")
+    found = account(tmp_path / "noisy", tmp_path / "unsure")
     exact = epsilon_of([noisy.event, Unsure(num_classes=10).event], delta=4e-5)
-    assert apart.delta == 8e-5 and apart.epsilon == pytest.approx(exact, rel=1e-12)
+    assert found["epsilon_if_different"] == pytest.approx(exact, rel=1e-12)
+    assert found["words"][-1].endswith("at delta 8e-05.")
 
 
 def test_a_folder_that_is_like_two_others_joins_them(tmp_path: Path) -> None:
@@ -166,8 +165,8 @@ def test_a_folder_that_is_like_two_others_joins_them(tmp_path: Path) -> None:
         a_folder(tmp_path / name, fingerprint=fingerprint)
     (tmp_path / "link").symlink_to(tmp_path / "a")
     found = account(*(tmp_path / name for name in ("a", "b", "c", "link", "a")))
-    assert found.groups == ((0, 1, 2),), "a folder that is named twice counts once"
-    assert found.apart.epsilon == found.together.epsilon == 6.0
+    assert groups(found) == [0, 0, 0], "a folder that is named twice counts once"
+    assert found["epsilon_if_different"] == found["epsilon"] == 6.0
 
 
 def copied(folder: Path, to: Path) -> None:
@@ -186,14 +185,12 @@ def test_lines_from_before_a_copy_count_once_and_later_ones_for_themselves(
         vault = a_vault(tmp_path / name)
         vault.release(SMALL)
         vault.release(SMALL, noise=SeededNoise(seed=1))
-        with sqlite3.connect(tmp_path / name / "vault.db") as connection:
-            connection.execute("UPDATE charges SET made = '2026-11-21T23:40:15Z'")
-        connection.close()
     found = account(tmp_path / "a", tmp_path / "b")
-    assert (found.together.epsilon, found.together.releases) == (4.0, 5)
-    assert [bool(line.repeats) for line in found.folders[1].lines] == [True, False, False]
-    (note,) = found.notes
-    assert "copies of one vault" in note and "their own noise" in note
+    assert (found["epsilon"], found["releases"]) == (4.0, 5)
+    counted = [line["counted"] for line in found["lines"]]
+    assert counted == [True, True, True, False, True, True]
+    (note,) = (each for each in found["words"] if "copies of one vault" in each)
+    assert "The first 1 lines" in note and "their own noise" in note
 
 
 def learned(path: Path, epsilon: float, *releases: Mechanism, delta: float = 0.0) -> Path:
@@ -206,38 +203,39 @@ def learned(path: Path, epsilon: float, *releases: Mechanism, delta: float = 0.0
 def test_a_sweep_that_learned_counts_as_its_dearest_way(tmp_path: Path) -> None:
     outdone, paid = learned(tmp_path / "a", 4.0, LAPLACE), learned(tmp_path / "b", 2.0, LAPLACE)
     found = account(outdone, paid)
-    assert (found.together.epsilon, found.apart.epsilon, found.together.releases) == (6.0, 4.0, 2)
-    note, other = found.notes
+    assert (found["epsilon"], found["epsilon_if_different"], found["releases"]) == (6.0, 4.0, 2)
+    note, other = found["words"][-2:]
     assert str(outdone) in note and "epsilon 4" in note and "epsilon 2" in other
     # Its plan adds to Gaussians as it is, and so does its delta.
     noise = [GaussianNoise(noise_std=std, num_classes=10) for std in (5.0, 7.0)]
     a_folder(tmp_path / "c", releases=noise, fingerprint="c")
     approximate = learned(tmp_path / "d", 4.0, *noise, delta=1e-6)
-    total = account(tmp_path / "c", approximate).together
+    total = account(tmp_path / "c", approximate)
     exact = 4.0 + epsilon_of([each.event for each in noise], delta=1e-5)
-    assert total.epsilon == pytest.approx(exact) and total.delta == pytest.approx(1e-5 + 1e-6)
-    assert account(learned(tmp_path / "e", 4.0)).together.epsilon == 0.0, "nothing asked yet"
+    assert total["epsilon"] == pytest.approx(exact)
+    assert total["delta"] == pytest.approx(1e-5 + 1e-6)
+    assert account(learned(tmp_path / "e", 4.0))["epsilon"] == 0.0, "nothing asked yet"
 
 
 def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(tmp_path: Path) -> None:
     learned(tmp_path / "a", 4.0, LAPLACE)
     copied(tmp_path / "a", tmp_path / "b")
-    assert account(tmp_path / "a", tmp_path / "b").together.epsilon == 4.0
+    assert account(tmp_path / "a", tmp_path / "b")["epsilon"] == 4.0
     store = SqliteStore(tmp_path / "b" / "vault.db")
     LabelVault(labels=LABELS, num_classes=10, store=store).release(SMALL)
-    assert account(tmp_path / "a", tmp_path / "b").together.epsilon == 8.0
+    assert account(tmp_path / "a", tmp_path / "b")["epsilon"] == 8.0
 
 
 def test_too_many_histories_are_charged_with_everything(monkeypatch: pytest.MonkeyPatch) -> None:
-    groups = [
+    paid = [
         [a_line(f"{name}{row}", PureEvent(epsilon=1.0 + row), row) for row in range(4)]
         for name in "ab"
     ]
-    assert total_of(groups, delta=1e-5).epsilon == 8.0
+    assert total_of(paid, delta=1e-5).epsilon == 8.0
     monkeypatch.setattr(ledger, "MOST_COMBINATIONS", 15)
-    assert total_of(groups, delta=1e-5).epsilon == 20.0
+    assert total_of(paid, delta=1e-5).epsilon == 20.0
     monkeypatch.setattr(ledger, "MOST_COMBINATIONS", 3)
-    assert total_of(groups[:1], delta=1e-5).epsilon == 4.0, "of one folder they are told apart"
+    assert total_of(paid[:1], delta=1e-5).epsilon == 4.0, "of one folder they are told apart"
 
 
 @settings(max_examples=60, deadline=None)
@@ -302,7 +300,7 @@ def test_report_ledger_and_python_state_one_price(tmp_path: Path, releases: list
     charges = [line.charge for line in folder.lines]
     sweep = sweep_totals(charges, folder.identity, delta=folder.delta)
     assert totals_of(folder) == {**sweep, "num_labels": 60}
-    report = ledger_report([str(tmp_path)])
+    report = account(tmp_path)
     total = (sweep["epsilon_total"], 0.0)
     assert (report["epsilon"], report["delta"]) == load(tmp_path).total() == total
     assert report["epsilon_private"] == sweep["epsilon_private"] == 4.0
@@ -435,9 +433,9 @@ def test_a_count_of_a_baselines_answers_is_the_owners(tmp_path: Path) -> None:
     assert "paid once each" in owners and "owner of the labels only" in owners
     assert labels.startswith("1 copy of the labels without any noise, no bound on epsilon")
     assert "owner of the labels only" in labels
-    audiences = [row["who_may_see_it"] for row in rows(account(tmp_path))]
+    audiences = [row["who_may_see_it"] for row in account(tmp_path)["lines"]]
     assert audiences.count("anybody") == 1 and len(audiences) == 4
-    words = in_words(account(tmp_path))
+    words = account(tmp_path)["words"]
     assert "no label has paid more than epsilon 0.15 for those with noise" in words[-2]
     assert words[-1].startswith("1 release without any noise")
 
@@ -446,27 +444,27 @@ def test_sums_over_folders_say_what_is_known_of_the_labels(tmp_path: Path) -> No
     for name, fingerprint in (("a", "x"), ("b", "x"), ("c", "other")):
         a_folder(tmp_path / name, fingerprint=fingerprint)
     a, b, c = (tmp_path / name for name in "abc")
-    assert "In all, 1 release: no label has paid more than epsilon 2" in in_words(account(a))[-1]
-    same = in_words(account(a, b))[-1]
+    assert "In all, 1 release: no label has paid more than epsilon 2" in account(a)["words"][-1]
+    same = account(a, b)["words"][-1]
     assert "2 folders on the same labels" in same and "more than epsilon 4" in same
-    total, unknown = in_words(account(a, b, c))[-2:]
+    found = account(a, b, c)
+    total, unknown = found["words"][-2:]
     assert "3 folders and 3 releases" in total and "more than epsilon 6" in total
     assert "it is unknown whether" in unknown and unknown.count("more than epsilon 4") == 1
-    found = ledger_report([str(a), str(b), str(c)])
-    assert [folder["group"] for folder in found["folders"]] == [0, 0, 1]
+    assert groups(found) == [0, 0, 1]
     assert (found["epsilon"], found["epsilon_private"]) == (6.0, 6.0)
     assert (found["ok"], found["same_labels"], found["releases"]) == (True, None, 3)
     assert found["epsilon_if_different"] == 4.0
-    assert ledger_report([str(a), str(b)])["same_labels"] is True
+    assert account(a, b)["same_labels"] is True
 
 
 def test_no_depth_hides_a_folder_and_no_vault_that_is_gone(tmp_path: Path) -> None:
     deep = tmp_path / "studies" / "of" / "mine" / "a"
     for place in (deep, tmp_path / "b", tmp_path / "b" / "within"):
         a_folder(place)
-    assert ledger_report([str(tmp_path)])["epsilon"] == 6.0
+    assert account(tmp_path)["epsilon"] == 6.0
     (deep / "vault.db").unlink()
-    found = ledger_report([str(tmp_path)])
+    found = account(tmp_path)
     assert not found["ok"] and "is missing" in found["problems"][0]
     assert "THIS LEDGER IS NOT WHOLE, and its sums are too low:" in found["words"]
 
@@ -477,38 +475,33 @@ def test_a_vault_of_fits_is_read_as_well(tmp_path: Path) -> None:
         side = PublicSide(rows=str(number), classes="[0, 1]", num_labels=2)
         vault = LabelVault(labels=[0, 1], num_classes=2, store=shared.store(side))
         vault.release(RandomizedResponse(epsilon=1.0, num_classes=2))
-    found = ledger_report([str(tmp_path / "vault")])
+    found = account(tmp_path / "vault")
     assert (found["ok"], found["releases"], found["epsilon"]) == (True, 2, 2.0)
     next((tmp_path / "vault").rglob("vault.db")).unlink()
-    assert not ledger_report([str(tmp_path / "vault")])["ok"]
+    assert not account(tmp_path / "vault")["ok"]
 
 
-def test_the_table_has_every_line_and_no_formula(tmp_path: Path) -> None:
-    a_folder(tmp_path, releases=[LAPLACE], readers=2, variant="=1+1")
+def test_every_line_is_listed(tmp_path: Path) -> None:
+    a_folder(tmp_path, releases=[LAPLACE], readers=2)
     a_vault(tmp_path).release(NoNoise(num_classes=10))
-    table = tmp_path / "table.csv"
-    ledger_report([str(tmp_path)], csv=str(table))
-    assert mode(table) == 0o600
-    first, second = csv.DictReader(io.StringIO(table.read_text()))
+    first, second = account(tmp_path)["lines"]
     expected: dict[str, Any] = {
-        **{"sweep": "small", "line": "1", "what": "release of Laplace noise", "noise": "plain"},
-        **{"epsilon": "2.0", "labels": "60", "configurations": "'=1+1", "counted": "1"},
-        **{"trials": "0000000000000000; 0000000000000001", "who_may_see_it": "anybody"},
+        **{"sweep": "small", "line": 1, "what": "release of Laplace noise", "noise": "plain"},
+        **{"epsilon": 2.0, "labels": 60, "configurations": ["ALIBI"], "counted": True},
+        **{"trials": [f"{number:016x}" for number in range(2)], "who_may_see_it": "anybody"},
     }
     assert first.items() >= expected.items()
-    assert (second["noise"], second["epsilon"]) == ("none", "inf")
+    assert (second["noise"], second["epsilon"]) == ("none", math.inf)
     assert second["who_may_see_it"] == "the owner of the labels only"
 
 
-def test_wrong_folders_deltas_and_tables_are_refused(tmp_path: Path) -> None:
+def test_wrong_folders_and_deltas_are_refused(tmp_path: Path) -> None:
     a_folder(tmp_path / "a")
     with pytest.raises(ValueError, match="does not exist"):
-        ledger_report([str(tmp_path / "nowhere")])
+        account(tmp_path / "nowhere")
     assert ledger_report([str(tmp_path / "a")], delta=0.0)["delta"] == 0.0
     with pytest.raises(ValueError, match="delta is 2"):
         ledger_report([str(tmp_path / "a")], delta=2.0)
-    with pytest.raises(ValueError, match=r"table\.csv can't be written"):
-        ledger_report([str(tmp_path / "a")], csv=str(tmp_path / "no" / "table.csv"))
 
 
 def test_a_public_line_has_what_it_takes_to_compute_its_price(tmp_path: Path) -> None:

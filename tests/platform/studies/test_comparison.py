@@ -233,7 +233,7 @@ def leave_trial(
     folder = ResultsFolder(root / part, sweep=f"small_{part}")
     record = a_record(f"of-{part}", point={"trainer.epsilon": 2.0}, finished=finished)
     folder.keep(record)
-    evidence = AttackEvidence(own=own, others=others, coin_margins=np.empty(0))
+    evidence = AttackEvidence(own=own, others=others)
     evidence.write(evidence_path(folder.path, record.hash))
 
 

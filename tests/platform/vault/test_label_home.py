@@ -23,9 +23,10 @@ from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.settings.sweep import Unfinished
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
-from labeldp.platform.vault.home_proxy import HomeActor, HomeProxy, VaultLost, ask
+from labeldp.platform.vault.home_proxy import HomeActor, HomeProxy, ask
 from labeldp.platform.vault.home_proxy import start as start_actor
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.files import NotOurs
@@ -338,15 +339,14 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     kept = AttackEvidence.read(path)
     assert kept is not None
     assert all(np.isin(part, confidences).all() for part in (kept.own, kept.others))
-    assert kept.others.shape == (50, 8) and kept.coin_margins.shape == (100,)
-    assert kept.others.shape[0] == len(kept.own) and kept.others.size == 400
+    assert kept.others.shape == (50, 8)
     pooled = AttackEvidence.pooled([kept, kept])
     assert pooled.own.tolist() == [*kept.own, *kept.own]
-    assert pooled.others.shape == (100, 8) and pooled.coin_margins.shape == (200,)
+    assert pooled.others.shape == (100, 8)
     assert AttackEvidence.pooled([kept]).own.tolist() == kept.own.tolist()
     assert AttackEvidence.read(tmp_path / "nothing.npz") is None
     strange = np.array([None])  # a pickle could run anything, and is not opened
-    AttackEvidence(own=strange, others=strange, coin_margins=strange).write(path)
+    AttackEvidence(own=strange, others=strange).write(path)
     assert AttackEvidence.read(path) is None
     kept.write(path)
     path.write_bytes(path.read_bytes()[:100])
@@ -428,8 +428,8 @@ def task_error(cause: Exception) -> Exception:
 @pytest.mark.parametrize(
     ("error", "kind", "words"),
     [
-        (ray.exceptions.GetTimeoutError("late"), VaultLost, "did not answer within 300 s"),
-        (ray.exceptions.RayActorError(), VaultLost, "died more than 5 times.*--resume auto"),
+        (ray.exceptions.GetTimeoutError("late"), Unfinished, "did not answer within 300 s"),
+        (ray.exceptions.RayActorError(), Unfinished, "died more than 5 times.*--resume auto"),
         # A refusal is raised as it was; all else is Ray's.
         (task_error(ValueError("over the budget")), ValueError, r"^over the budget$"),
         (task_error(KeyError("a bug")), ray.exceptions.RayTaskError, "trace"),

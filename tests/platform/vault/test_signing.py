@@ -61,6 +61,19 @@ def results(folder: Path) -> Path:
     return folder
 
 
+def a_request(
+    folder: Path, *, rows: int = 40, parts: int = 1
+) -> tuple[pd.DataFrame, pd.DataFrame, list[Path]]:
+    """Features and labels of `rows` ids, and a request for them in parts."""
+    features = pd.DataFrame({"id": [f"u{n}" for n in range(rows)], "x": range(rows)})
+    labels = features[["id"]].assign(bought=["no", "yes"] * (rows // 2))
+    folders = [folder / str(number) for number in range(parts)]
+    for number, part in enumerate(folders):
+        asked = features[number * rows // parts : (number + 1) * rows // parts]
+        write_request(asked, part, id_column="id", method="subset", classes=["no", "yes"])
+    return features, labels, folders
+
+
 def in_ledger(statement: str) -> Callable[[Path], None]:
     def edit(folder: Path) -> None:
         with sqlite3.connect(folder / "vault.db") as connection:
@@ -143,16 +156,11 @@ def test_signatures_of_other_folders_and_of_other_keys_are_refused(
 def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> None:
     a_folder(tmp_path / "results", epsilon=2.0)
     publish(tmp_path / "results", trial="0", to=tmp_path / "public", with_model=False)
-    features = pd.DataFrame({"id": [f"u{n}" for n in range(40)], "x": range(40)})
-    labels = features[["id"]].assign(bought=["no", "yes"] * 20)
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    request = write_request(features, tmp_path / "request", **facts)
+    features, labels, request = a_request(tmp_path / "request")
     vault = SharedVault(tmp_path / "vault")
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault}
     answer(labels, request, tmp_path / "release", **given)
-    halves = [tmp_path / "parts" / name for name in "ab"]
-    for half, rows in zip(halves, (features[:20], features[20:]), strict=True):
-        write_request(rows, half, **facts)
+    halves = a_request(tmp_path / "parts", parts=2)[-1]
     answer(labels, halves, tmp_path / "in parts", **given)
     model = LabelPrivateClassifier(epsilon=1.0, method="subset", classes=["no", "yes"], vault=vault)
     with pytest.warns(PrivacyAddsUp):
@@ -162,7 +170,7 @@ def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> N
     for folder, name in (
         ("public", "run_card.md"),
         ("release", "arrays.npz"),
-        ("in parts", "b/arrays.npz"),
+        ("in parts", "1/arrays.npz"),
         ("vault", fit),
     ):
         place = tmp_path / folder
@@ -190,19 +198,14 @@ def test_a_signature_of_nothing_or_of_another_kind_of_folder_is_refused(
     kept = results(tmp_path / "results")
     a_folder(tmp_path / "others", epsilon=2.0)
     publish(tmp_path / "others", trial="0", to=tmp_path / "public", with_model=False)
-    features = pd.DataFrame({"id": ["a", "b"], "x": [1, 2]})
-    labels = features[["id"]].assign(bought=["no", "yes"])
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    parts = [tmp_path / "parts" / name for name in "ab"]
-    for row, part in enumerate(parts):
-        write_request(features[row : row + 1], part, **facts)
+    _, labels, parts = a_request(tmp_path / "parts", rows=2, parts=2)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
     answer(labels, parts, tmp_path / "in parts", **given)
     answer(labels, parts[:1], tmp_path / "release", **given)
     for name, edited in (
         ("public", "run_card.md"),
         ("release", "release.json"),
-        ("in parts", "a/release.json"),
+        ("in parts", "0/release.json"),
     ):
         folder = tmp_path / name
         with (folder / edited).open("a") as file:
@@ -237,13 +240,11 @@ def test_whose_rows_paid_in_a_signed_vault_cannot_change(tmp_path: Path, owner: 
 
 
 def test_nothing_is_signed_by_a_dry_run_or_where_nothing_is(tmp_path: Path, owner: str) -> None:
-    features = pd.DataFrame({"id": ["a", "b"], "x": [1, 2]})
-    features.assign(bought=["no", "yes"]).to_csv(tmp_path / "l.csv", index=False)
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    write_request(features, tmp_path / "request", **facts)
+    _, labels, (request,) = a_request(tmp_path / "request", rows=2)
+    labels.to_csv(tmp_path / "l.csv", index=False)
     vault = tmp_path / "vault"
     asked = ["release", str(tmp_path / "l.csv"), "--id-column", "id", "--label-column", "bought"]
-    asked += ["--request", str(tmp_path / "request"), "--epsilon", "1", "--vault", str(vault)]
+    asked += ["--request", str(request), "--epsilon", "1", "--vault", str(vault)]
     assert ran(*asked, "--dry-run")["vault"] == str(vault) and not vault.exists()
     with SharedVault(vault).alone():
         pass
@@ -340,12 +341,7 @@ def test_a_key_that_others_can_read_is_closed(
 def test_an_answer_that_was_killed_before_it_was_signed_is_finished(
     parts: int, tmp_path: Path, owner: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    features = pd.DataFrame({"id": [f"u{n}" for n in range(40)], "x": range(40)})
-    labels = features[["id"]].assign(bought=["no", "yes"] * 20)
-    facts: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    folders = [tmp_path / "parts" / str(number) for number in range(parts)]
-    for number, folder in enumerate(folders):
-        write_request(features[number::parts], folder, **facts)
+    _, labels, folders = a_request(tmp_path / "parts", parts=parts)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
     with monkeypatch.context() as patch:
         patch.setattr(two_parties, "sign_folder", Mock(side_effect=KeyboardInterrupt))

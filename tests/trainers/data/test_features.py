@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 import torch
 from numpy.typing import NDArray
-from pyarrow import parquet
 from scipy import sparse
 
 from labeldp.trainers.data.columns import (
@@ -247,9 +246,8 @@ def test_an_own_table_bit_for_bit(tmp_path: Path) -> None:
             "split": np.where(np.arange(40) < 30, "train", "test"),
         }
     )
-    table = pa.Table.from_pandas(frame).replace_schema_metadata({"num_classes": "2"})
-    parquet.write_table(table, tmp_path / "own.parquet")
-    data = load_own(OwnSource(path=tmp_path / "own.parquet")).public
+    frame.to_parquet(tmp_path / "own.parquet")
+    data = load_own(OwnSource(path=tmp_path / "own.parquet", classes=2)).public
     assert_raw_rows_become(data, frame[30:], train=frame[:30])
     bare = frame[30:].drop(columns=["label", "split"])[["old", "color", "same", "size"]]
     assert_raw_rows_become(data, bare)

@@ -18,14 +18,13 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
-from labeldp.trainers.data.labelled_data import LabelledData, labelled, load_own
+from labeldp.trainers.data.labelled_data import LabelledData, load_own
 from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, read_arrays
 from labeldp.trainers.data.own_files import (
     HoldOut,
     OwnSource,
     describe,
     npz_arrays,
-    parquet_rows,
     parquet_table,
 )
 from labeldp.trainers.data.splits import held_out
@@ -50,9 +49,7 @@ def from_npz(
 def from_parquet(
     folder: Path, hold_out: Any = HoldOut.PUBLIC, classes: Any = None, **columns: Any
 ) -> LabelledData:
-    metadata = columns.pop("metadata", None)
-    table = pa.table(columns).replace_schema_metadata(metadata)
-    parquet.write_table(table, folder / "mine.parquet")
+    parquet.write_table(pa.table(columns), folder / "mine.parquet")
     return own(folder / "mine.parquet", hold_out=hold_out, classes=classes)
 
 
@@ -135,7 +132,7 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
         "labels row 0 is not one of the stated classes 0 to 1",
     ),
     (four(num_classes=1), "num_classes is 1"),
-    (four(num_classes=2.0), "num_classes a whole number"),
+    (four(num_classes=2.0), "num_classes 2.0; it must be a whole number"),
     (four(class_names=["a"], num_classes=2), "1 class_names for 2 classes"),
     (four(train_features=bad(TABLE, (7, 2), np.inf)), "row 7, column 2 is inf"),
     (four(test_features=bad(TABLE[:5], (1, 0), np.inf)), "testing features row 1, column 0"),
@@ -173,14 +170,10 @@ def test_invalid_files_are_refused(tmp_path: Path) -> None:
 
 def test_names_of_classes_count_in_the_order_in_which_they_are_stated(tmp_path: Path) -> None:
     columns: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
-    stated = {"class_names": '["yes", "no", "maybe"]'}
-    statements: list[dict[str, Any]] = [{"classes": ("yes", "no", "maybe")}, {"metadata": stated}]
-    for said in statements:
-        data = from_parquet(tmp_path, hold_out=HoldOut.NONE, **said, **columns)
-        assert data.train_labels.tolist() == (1 - LABELS).tolist()
-        assert data.public.class_names == ("yes", "no", "maybe")
-    counted: dict[str, Any] = {"metadata": {"num_classes": "4"}, "x": TABLE[:, 0], "label": LABELS}
-    assert from_parquet(tmp_path, **counted).public.num_classes == 4
+    classes = ("yes", "no", "maybe")
+    data = from_parquet(tmp_path, hold_out=HoldOut.NONE, classes=classes, **columns)
+    assert data.train_labels.tolist() == (1 - LABELS).tolist()
+    assert data.public.class_names == classes
 
 
 NAMED: dict[str, Any] = {"x": TABLE[:, 0], "label": ["no", "yes"] * 10}
@@ -190,8 +183,6 @@ BAD_TABLES: list[tuple[dict[str, Any], str]] = [
     ({**NAMED, "classes": None}, "does not state the number of classes"),
     ({**NAMED, "classes": 2}, r"row 0 is not one of .* 0 to 1 \(20 of 20 .*data\.classes=NAME"),
     ({**NAMED, "classes": ("no", "maybe")}, "column 'label' row 1 is not one of"),
-    ({**NAMED, "metadata": {"class_names": "no, yes"}}, "class_names must be a list \\(in JSON"),
-    ({**NAMED, "metadata": {"num_classes": "[2]"}}, "num_classes a whole number"),
     ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
     ({"x": [1.0], "label": [0]}, "has 1 rows"),
     ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
@@ -233,16 +224,6 @@ def test_other_delimiters_and_the_mark_of_excel(tmp_path: Path, mark: str) -> No
     expected = read(tmp_path, TEXT).public.fingerprint
     other = b"\xef\xbb\xbf" + TEXT.replace(",", mark).replace("\n", "\r\n").encode()
     assert read(tmp_path, other, label_column="bought").public.fingerprint == expected
-
-
-def test_labels_that_are_numbers(tmp_path: Path) -> None:
-    numbers = TEXT.replace("yes", "1").replace("no", "0")
-    assert read(tmp_path, numbers, classes=2).train_labels.tolist() == [0, 1] * 10
-    # Named, they count by their names: here the other way round.
-    turned = read(tmp_path, numbers, classes=("1", "0"))
-    assert turned.train_labels.tolist() == [1, 0] * 10
-    with pytest.raises(DataFileError, match="row 0 is not one of the stated classes no, yes"):
-        read(tmp_path, numbers, classes=CLASSES)
 
 
 def test_a_split_by_a_column_with_a_name_of_its_own(tmp_path: Path) -> None:
@@ -355,6 +336,12 @@ def test_two_files(tmp_path: Path, labels: Any) -> None:
     )
 
 
+def test_images_in_a_file_of_their_own(tmp_path: Path) -> None:
+    pixels = images(20, 10, 12)
+    found = read_two(tmp_path, pixels, LABELS, classes=3).public.train_features
+    assert found.tolist() == pixels[:, None].tolist()
+
+
 def test_two_more_for_testing(tmp_path: Path) -> None:
     np.save(tmp_path / "T.npy", TABLE[:4])
     np.save(tmp_path / "t.npy", LABELS[:4])
@@ -413,13 +400,6 @@ def test_a_frame_of_numbers_and_text() -> None:
 def test_labels_of_any_kind(labels: Any, classes: Any) -> None:
     splits = read_arrays(TABLE, labels, classes=classes)
     assert splits.train_labels.tolist() == [0, 1] * 10 and splits.num_classes == 2
-
-
-def test_images_in_memory() -> None:
-    splits = read_arrays(images(20, 10, 12), [0, 1] * 10, classes=3)
-    data = labelled("own", splits)
-    assert data.public.train_features.shape == (20, 1, 10, 12)
-    assert not len(data.public.test_labels) and data.public.num_classes == 3
 
 
 def test_rows_are_held_out_only_on_request() -> None:
@@ -550,13 +530,14 @@ def test_a_small_table_of_one_long_text_is_refused(
     assert path.stat().st_size < 20_000
     monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 2_000_000_000)
     before = pa.total_allocated_bytes()
-    for read in (parquet_table, lambda file: parquet_rows(file, 0, rows)):
+    for read in (parquet_table, lambda file: parquet_table(file, rows=range(rows))):
         with pytest.raises(FileRefused, match=r"column 'text', holds 2,000,000,000 bytes"):
             read(path)
     assert pa.total_allocated_bytes() - before < 10_000_000
     short = pa.table({"text": ["a", None, "b"], "number": [1, 2, 3]})
     parquet.write_table(short, path)
-    assert parquet_table(path).equals(short) and parquet_rows(path, 1, 2).equals(short[1:])
+    assert parquet_table(path).equals(short)
+    assert parquet_table(path, rows=range(1, 3)).equals(short[1:])
 
 
 def test_values_of_no_bytes_are_refused(tmp_path: Path) -> None:

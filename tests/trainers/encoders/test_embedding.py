@@ -392,17 +392,14 @@ def test_vectors_of_other_images_or_of_another_file_are_refused(tmp_path: Path) 
         ({"ndim": 3}, r"holds float32 of shape \(1797, 5, 1\)"),
     ],
 )
-@pytest.mark.parametrize("mapped", [False, True])
 def test_an_encoder_without_a_vector_per_row_is_refused(
-    monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], message: str, mapped: bool
+    change: dict[str, Any], message: str
 ) -> None:
     matrix = vectors(change.get("rows", DIGITS))
     if "nan" in change:
         matrix[1500, 2] = change["nan"]
     matrix = matrix[..., None] if "ndim" in change else matrix
     np.save("x.npy", matrix.astype(change.get("dtype", np.float32)))
-    if mapped:
-        monkeypatch.setattr("labeldp.trainers.data.own_files.MAPPED_BYTES", 1)
     with pytest.raises(ValueError, match=message):
         digits(Path("x.npy"))
 

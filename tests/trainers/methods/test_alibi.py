@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
-from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.posterior import PostProcessing, posterior
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.alibi import gradient_scale, targets_of
@@ -22,6 +22,7 @@ from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.methods import (
     AlibiConfig,
     ConvexConfig,
+    Iterate,
     LabelMechanism,
     Noise,
 )
@@ -43,12 +44,16 @@ def released(mechanism: LabelMechanism) -> NDArray[Any]:
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: type(m).__name__)
-def test_targets_give_probabilities_and_smooth_true_labels_only(mechanism: LabelMechanism) -> None:
+@pytest.mark.parametrize("rule", list(PostProcessing))
+def test_every_rule_gives_probabilities_and_smooths_true_labels_only(
+    mechanism: LabelMechanism, rule: PostProcessing
+) -> None:
     rows = torch.tensor([3, 0, 49, 3])
     plain, smooth = (
-        targets_of(released(mechanism), mechanism, smoothing=share)[rows] for share in (0.0, 0.2)
+        targets_of(released(mechanism), mechanism, rule, smoothing=share)[rows]
+        for share in (0.0, 0.2)
     )
-    if not isinstance(mechanism, NoNoise):
+    if rule.uses_prior and not isinstance(mechanism, NoNoise):
         plain, smooth = (posterior(part, LOG_PRIOR[rows]) for part in (plain, smooth))
     assert plain.shape == (4, 4) and plain.dtype == torch.float32 and (plain >= 0).all()
     torch.testing.assert_close(plain.sum(1), torch.ones(4))
@@ -63,7 +68,7 @@ def test_targets_give_probabilities_and_smooth_true_labels_only(mechanism: Label
 def test_the_gradient_is_that_of_the_likelihood_of_the_release(mechanism: LabelMechanism) -> None:
     """Cross-entropy to the detached posterior moves as -log sum_c p_c L_c does."""
     values, logits = released(mechanism), LOG_PRIOR.double()
-    targets = targets_of(values, mechanism)
+    targets = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
     ours = logits.clone().requires_grad_()
     log_probabilities = ours.log_softmax(1)
     if not isinstance(mechanism, NoNoise):
@@ -140,10 +145,11 @@ def test_the_gradient_is_unbiased_and_varies_as_stated(noise: Noise) -> None:
         assert (np.abs(raw.mean(0) - exact) > 20 * raw.std(0) / math.sqrt(DRAWS)).all()
 
 
-def test_a_pass_is_the_algorithm_step_by_step() -> None:
+@pytest.mark.parametrize("iterate", list(Iterate))
+def test_a_pass_is_the_algorithm_step_by_step(iterate: Iterate) -> None:
     """A plain loop: K gradients per example, Eq. (7), the theorem's steps, the projection."""
     data, vault = digits(train=60)
-    config = ConvexConfig(epsilon=2.0, batch_size=1, diameter=4.0)
+    config = ConvexConfig(epsilon=2.0, batch_size=1, diameter=4.0, iterate=iterate)
     trainer = trained(config, (data, vault), epochs=0, seed=3)
     metrics = trainer.epoch()
     images = data.train_features.double().flatten(1) / 255
@@ -168,9 +174,8 @@ def test_a_pass_is_the_algorithm_step_by_step() -> None:
         weights *= min(1.0, 2 / norm)
         average += weights
     assert 0 < projected < 60
-    np.testing.assert_allclose(trainer.last, weights, atol=1e-5)
-    np.testing.assert_allclose(trainer.average, average / 60, atol=1e-5)
+    expected = weights if iterate is Iterate.LAST else average / 60
+    np.testing.assert_allclose(trainer.weights, expected, atol=1e-5)
     assert metrics.loss == pytest.approx(loss / 60, rel=1e-5)
     predicted = trainer.predict(data.train_features)
-    expected = softmax(features @ average / 60, axis=1)
-    np.testing.assert_allclose(predicted, expected, atol=1e-5)
+    np.testing.assert_allclose(predicted, softmax(features @ expected, axis=1), atol=1e-5)

@@ -1,4 +1,4 @@
-"""PATE-FM: its questions, its plan, and what its students refuse."""
+"""PATE-FM: its questions, its plan, its prior, and what its students refuse."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,11 +17,13 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate import (
     TeacherVotes,
     fit_forest,
+    further_labels,
     nearest,
     start_student,
     train_probes,
 )
 from labeldp.trainers.settings.estimators import EstimatorPredictor
+from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.pate import (
     AggregatorKind,
     EnsembleConfig,
@@ -94,12 +96,47 @@ def test_a_vault_charges_the_planned_price(publish: bool) -> None:
     assert other.release != planned.release
 
 
+def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
+    prior = PriorSettings(source=source, clusters=20)
+    return replace(config, prior=prior, prior_epsilon=4.0, publish_cost=False)
+
+
+@pytest.mark.parametrize("config", [CONFIG, INTERACTIVE], ids=["one round", "two rounds"])
+@pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
+def test_a_prior_is_learned_and_paid_for(source: PriorSource, config: PateConfig) -> None:
+    data, vault = given()
+    config = with_prior(source, config)
+    trainer = trained(config, (data, vault))
+    (charge,) = vault.charges()
+    planned = config.planned_charge(num_classes=3, seed=0)
+    assert planned.before is not None and charge.event == planned.before.event
+    assert epsilon_of([charge.event], delta=1e-5) == pytest.approx(4.0, rel=1e-6)
+    assert trainer.evaluate() > 0.8
+    # Queries that were answered are counted, the hundreds of labels that the prior adds are not.
+    assert trainer.figures()["answered"] <= 100
+
+
+def test_a_prior_adds_what_it_is_surest_of_but_overrules_no_answer() -> None:
+    prior = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.45, 0.55], [0.7, 0.3]])
+    rows, labels = further_labels(prior, share=0.5, answered=np.array([0]))
+    # One of three in class 0 (the first, which has an answer) and one of two in class 1.
+    assert rows.tolist() == [2] and labels.tolist() == [1]
+    rows, labels = further_labels(prior, share=0.99, answered=np.array([], dtype=np.intp))
+    assert rows.tolist() == [0, 2, 4] and labels.tolist() == [0, 1, 0]
+
+
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
         ({"threshold": 71.0}, r"threshold is 71, but 40 teachers that all agree reach 40 votes"),
         ({"answers": 101}, "answers is 101, but ensemble.queries is 100"),
         ({"aggregator": AggregatorKind.INTERACTIVE, "answers": 1}, "two rounds"),
+        (
+            {"prior": with_prior(PriorSource.CLUSTERS).prior, "publish_cost": True},
+            r"publish_cost is True.*set publish_cost=False",
+        ),
+        ({"prior_trusted": 1.5}, r"prior_trusted is 1\.5"),
+        ({"prior_epsilon": 0.0}, "prior_epsilon is 0"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(changes: dict[str, object], words: str) -> None:

@@ -62,20 +62,10 @@ def test_a_prior_of_the_users_own(tmp_path: Path) -> None:
     np.testing.assert_allclose(learned(settings, digits()), mine, atol=1e-5)
 
 
-def broken(row: int, values: list[float]) -> NDArray[np.float64]:
-    prior = np.full((1438, 10), 0.1)
-    prior[row, : len(values)] = values
-    return prior
-
-
 @pytest.mark.parametrize(
     ("prior", "message"),
     [
-        (broken(7, [float("nan")]), "row 7"),
-        (broken(3, [-0.1, 0.3]), "row 3"),
-        (broken(3, [-1e-5, 0.20001]), "row 3"),
-        (broken(5, [0.0] * 10), "row 5 .* sum 0"),
-        (broken(0, [0.9]), "row 0"),
+        (np.eye(1438, 10), "row 10 .* sum 0"),
         (np.full((1437, 10), 0.1), "1437 rows, but there are 1438"),
         (np.full((1438, 9), 1 / 9), r"must be \[N, 10\]"),
         (np.array(["a"]), "no array of numbers"),

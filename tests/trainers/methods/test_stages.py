@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from torch.nn import functional
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
@@ -20,7 +21,6 @@ from labeldp.trainers.settings.methods import (
     ConvexConfig,
     LpMstConfig,
     Noise,
-    PriorLabelsConfig,
     PriorSettings,
     PriorSource,
     RecommenderConfig,
@@ -59,12 +59,13 @@ def test_a_partition_that_depends_on_labels_or_has_an_empty_part_is_refused() ->
 def test_all_stages_cost_what_one_costs(stages: int) -> None:
     """By the ledger: each label is in one release, and has paid epsilon in the end."""
     given = digits(budget=Budget(epsilon=2.0))
-    trained(replace(LP_MST, stages=stages), given)
+    trainer = trained(replace(LP_MST, stages=stages, filter_earlier=False), given)
     charges = given[1].charges()
     assert len(charges) == stages
     indices = np.concatenate([charge.indices for charge in charges if charge.indices is not None])
     assert sorted(indices.tolist()) == list(range(1438))
     assert given[1].epsilon(delta=0.0) == 2.0
+    assert sorted(trainer.noisy_labels()[0].tolist()) == list(range(1438))
 
 
 def test_staged_moments_stop_at_the_budget() -> None:
@@ -79,20 +80,55 @@ def test_staged_moments_stop_at_the_budget() -> None:
     assert given[1].epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-6)
 
 
+def test_one_stage_under_other_files_priors_is_not_one_release_in_the_plan() -> None:
+    priors = [PriorSettings(source=PriorSource.FILE, path=path) for path in ("a.npy", "b.npy")]
+    plans = {
+        replace(LP_MST, stages=1, prior=prior).planned_charge(num_classes=10, seed=seed).release
+        for prior in (PriorSettings(), *priors)
+        for seed in (0, 1)
+    }
+    assert len(plans) == 3
+
+
+LOGITS = torch.tensor([[0.3, -1.0, 2.0, 0.5]], dtype=torch.float64)
+
+
+def losses(prior: np.ndarray, mechanism: RRWithPrior, loss: RobustLoss) -> dict[int, float]:
+    """Loss of one prediction for every label that can be released."""
+    found = {}
+    for label in np.flatnonzero(mechanism.outputs(prior)[0]).tolist():
+        evidence = evidence_of(np.array([label]), prior, mechanism, loss)
+        found[label] = float(robust_loss(loss, LOGITS, torch.from_numpy(evidence).double()))
+    return found
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
+@pytest.mark.parametrize("weights", [(1, 1, 1, 1), (8, 8, 8, 1)])
+def test_debiased_losses_are_right_on_average(epsilon: float, weights: tuple[int, ...]) -> None:
+    prior, mechanism = np.array([weights]) / sum(weights), RRWithPrior(epsilon=epsilon)
+    by_output = losses(prior, mechanism, RobustLoss.DEBIASED)
+    for label in by_output:  # of the possible outputs; others cannot be told apart
+        average = sum(
+            float(np.exp(mechanism.log_likelihood(np.array([output]), prior)[0, label])) * value
+            for output, value in by_output.items()
+        )
+        truth = functional.cross_entropy(LOGITS, torch.tensor([label]))
+        assert average == pytest.approx(float(truth), rel=1e-5)
+
+
 def test_the_forward_loss_is_the_likelihood_of_the_release() -> None:
     mechanism, prior = RRWithPrior(epsilon=1.0), np.full((1, 4), 0.25)
-    logits = torch.tensor([[0.3, -1.0, 2.0, 0.5]], dtype=torch.float64)
-    predicted, keep = logits.softmax(1).numpy()[0], np.e / (np.e + 3)
-    for label in range(4):
-        evidence = evidence_of(np.array([label]), prior, mechanism, RobustLoss.FORWARD)
-        loss = robust_loss(RobustLoss.FORWARD, logits, torch.from_numpy(evidence).double())
+    predicted, keep = LOGITS.softmax(1).numpy()[0], np.e / (np.e + 3)
+    for label, value in losses(prior, mechanism, RobustLoss.FORWARD).items():
         seen = predicted[label] * keep + (1 - predicted[label]) * (1 - keep) / 3
-        assert float(loss) == pytest.approx(-np.log(seen), rel=1e-6)
+        assert value == pytest.approx(-np.log(seen), rel=1e-6)
 
 
-def test_a_label_that_could_not_be_released_is_refused() -> None:
+def test_one_possible_output_is_taken_as_it_is_and_another_refused() -> None:
     prior, mechanism = np.array([[0.97, 0.01, 0.01, 0.01]]), RRWithPrior(epsilon=0.5)
     assert mechanism.top_k(prior).tolist() == [1]
+    evidence = evidence_of(np.array([0]), prior, mechanism, RobustLoss.DEBIASED)
+    assert evidence.tolist() == [[1.0, 0.0, 0.0, 0.0]]
     with pytest.raises(ValueError, match=r"noisy\[0\] is 2"):
         evidence_of(np.array([2]), prior, mechanism, RobustLoss.FORWARD)
 
@@ -153,12 +189,12 @@ def test_identifiers_are_not_numbers_and_classes_of_ratings_are(ratings: Labelle
         stars_of(digits(train=50)[0])
     with pytest.raises(ValueError, match=r"named \('bad'.*numeric names"):
         stars_of(replace(data, class_names=("bad", "poor", "fair", "good", "great")))
-    clusters = PriorLabelsConfig(prior=PriorSettings(source=PriorSource.CLUSTERS))
+    clusters = PriorSettings(source=PriorSource.CLUSTERS)
     refused: dict[str, Any] = {
         "model is mlp, but the features are identifiers": AlibiConfig(),
         "nothing halfway between two names: set mixup=0": replace(RATINGS, mixup=4.0),
         r"movielens_1m holds identifiers.*convex can't use them": ConvexConfig(),
-        r"identifiers.*a prior from clusters can't use them": clusters,
+        r"identifiers.*a prior from clusters can't use them": replace(RATINGS, prior=clusters),
     }
     for message, config in refused.items():
         with pytest.raises(ValueError, match=message):
