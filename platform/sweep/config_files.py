@@ -24,7 +24,6 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.settings.configuration import (
     ENVIRONMENT,
     KEPT_TEXTS,
-    METHODS,
     ConfigurationError,
     TrialConfig,
     each_text,
@@ -32,6 +31,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
     with_environment,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.space import Axis, Choice, Grid, points
 from labeldp.platform.settings.sweep import (
     Preset,

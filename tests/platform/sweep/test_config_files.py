@@ -12,7 +12,6 @@ from omegaconf import OmegaConf
 
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.settings.configuration import (
-    METHODS,
     AshaStop,
     ConfigurationError,
     DataSettings,
@@ -23,6 +22,7 @@ from labeldp.platform.settings.configuration import (
     to_yaml,
     with_changes,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.space import Choice, Grid, LogUniform, Uniform
 from labeldp.platform.settings.sweep import (
     Preset,
