@@ -42,7 +42,6 @@ from labeldp.platform.settings.sweep import (
     Sweep,
     SweepOptions,
     ensembles_of,
-    names_changed,
     plan_trials,
     sized_sweep,
 )
@@ -78,7 +77,7 @@ class Plan:
         count_epsilon: The default price of a count of right answers; None if all is stated.
         budget: The most that a label may pay.
         refusals: Why it can't be run, in the order in which they were found.
-        notes: The sweep's, lines that no trial goes by, and the price and the noise of counts.
+        notes: The sweep's, and the price and the noise of counts.
     """
 
     sweep: Sweep
@@ -189,7 +188,6 @@ def plan_sweep(
         refusals=refusals,
         notes=[
             *sized.notes,
-            *names_changed(sized, trials),
             *filter(None, [count_note(trials, held_out=known.held_out)]),
         ],
     )
