@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -160,9 +159,7 @@ def plan_sweep(
             )
     # A wider grid would have another default, and trials that have finished would run again for it.
     before = identity_of(options.results.expanduser() / "sweep.json").count_epsilon
-    trials, searches, count_epsilon = with_count_price(
-        sized, trials, options, known, by=by, before=before
-    )
+    trials, searches, count_epsilon = with_count_price(sized, trials, known, by=by, before=before)
     cost = cost_of(trials, num_classes=known.num_classes, with_estimates=known.held_out > 0)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     noise = planned_noise(trials, held_out=known.held_out)
@@ -291,7 +288,6 @@ def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: 
 def with_count_price(
     sized: Sweep,
     listed: Sequence[PlannedTrial],
-    options: SweepOptions,
     size: DataSize,
     *,
     by: ChooseBy,
@@ -310,12 +306,8 @@ def with_count_price(
     def learned(sized: Sweep) -> tuple[Sequence[PlannedTrial], Sequence[Search]]:
         if sized.search is None:
             return [replace(trial, estimates=1 + rungs_of(trial)) for trial in listed], ()
-        budgeted = options.max_epsilon_total is not None or sized.budget is not None
-        searches = [
-            priced(search, size, rungs_of=rungs_of, budgeted=budgeted)
-            for search in searches_of(sized)
-        ]
-        return [trial for search in searches for trial in search.priced_as], searches
+        searches = [priced(search, size, rungs_of=rungs_of) for search in searches_of(sized)]
+        return [search.priced_as for search in searches if search.priced_as], searches
 
     trials, searches = learned(sized)
     counted = [trial.config.evaluation for trial in trials]
@@ -354,8 +346,8 @@ def free_epsilon(trials: Sequence[PlannedTrial], *, num_classes: int) -> float:
 
 
 def counts_of(trials: Sequence[PlannedTrial]) -> int:
-    """Return the number of counts; a second price of the same trials adds none."""
-    return sum(trial.estimates for trial in trials if trial.stands_for)
+    """Return the number of counts."""
+    return sum(trial.estimates for trial in trials)
 
 
 def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoise | None:
@@ -615,16 +607,15 @@ def _configurations(plan: Plan) -> list[dict[str, Any]]:
             row = {"variant": trial.variant, **point, "trials": 0, **cost}
             rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)["trials"] += 1
         return list(rows.values())
-    in_order = iter(costs)
     return [
         {
             "variant": search.variant.name,
             **search.point,
             **{key: repr(axis) for key, axis in search.axes.items()},
             "trials": search.size,
-            **max(islice(in_order, len(search.priced_as)), key=lambda cost: cost["epsilon"]),
+            **cost,
         }
-        for search in plan.searches
+        for search, cost in zip(plan.searches, costs, strict=True)
     ]
 
 
