@@ -477,18 +477,13 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
 
 def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
     """Refuse trials on different labels."""
-
-    def vault_of(trial: PlannedTrial) -> dict[str, Any]:
-        flat = flatten(trial.config)
-        return {key: value for key, value in flat.items() if key.startswith(FIXED_SECTIONS)}
-
-    one, first = trials[0].config, vault_of(trials[0])
+    one, first = trials[0].config, flatten(trials[0].config)
     for trial in trials[1:]:
         config = trial.config
         if (config.data, config.audit, config.evaluation) == (one.data, one.audit, one.evaluation):
             continue  # as nearly always: flattening takes most of a large plan's time
-        for key, value in vault_of(trial).items():
-            if value != first[key]:
+        for key, value in flatten(config).items():
+            if key.startswith(FIXED_SECTIONS) and value != first[key]:
                 raise ConfigurationError(
                     f"{key} is {first[key]!r} in one trial and {value!r} in variant "
                     f"{trial.variant!r}; one sweep has one vault with one set of labels: run a "

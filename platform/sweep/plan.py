@@ -593,30 +593,26 @@ def _plan_of(
 
 
 def _configurations(plan: Plan) -> list[dict[str, Any]]:
-    costs: list[dict[str, Any]] = []
-    for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True):
+    axes: list[Mapping[str, Any]] = [search.axes for search in plan.searches]
+    rows: dict[str, dict[str, Any]] = {}
+    for number, (trial, epsilon) in enumerate(zip(plan.trials, plan.cost.epsilons, strict=True)):
         requests = releases_of(trial, num_classes=plan.size.num_classes).values()
         shared = trial.config.evaluation.estimate is Estimate.RELEASE
         estimates = (1 if shared else trial.estimates_each) if plan.size.held_out else 0
-        releases = sum(part.releases for part in requests) + estimates
-        costs.append({"epsilon": stated(epsilon), "releases": releases})
-    rows: dict[str, dict[str, Any]] = {}
-    if not plan.searches:
-        for trial, cost in zip(plan.trials, costs, strict=True):
-            point = without_seeds(trial.point)
-            row = {"variant": trial.variant, **point, "trials": 0, **cost}
-            rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)["trials"] += 1
-        return list(rows.values())
-    return [
-        {
-            "variant": search.variant.name,
-            **search.point,
-            **{key: repr(axis) for key, axis in search.axes.items()},
-            "trials": search.size,
-            **cost,
+        # A search's trial is a row with its axes; others that differ in seeds alone are one row.
+        point = without_seeds(trial.point)
+        if axes:
+            point = {**trial.point, **{key: repr(axis) for key, axis in axes[number].items()}}
+        row = {
+            "variant": trial.variant,
+            **point,
+            "trials": 0,
+            "epsilon": stated(epsilon),
+            "releases": sum(part.releases for part in requests) + estimates,
         }
-        for search, cost in zip(plan.searches, costs, strict=True)
-    ]
+        row = rows.setdefault(repr((trial.variant, point, row["epsilon"])), row)
+        row["trials"] += trial.stands_for
+    return list(rows.values())
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
