@@ -342,12 +342,7 @@ def free_epsilon(trials: Sequence[PlannedTrial], *, num_classes: int) -> float:
         return math.inf
     together = cost_of(private, num_classes=num_classes).epsilon_total
     each = [epsilon / trial.estimates_each for trial, epsilon in pairs]
-    return min(together / counts_of(trials), *each)
-
-
-def counts_of(trials: Sequence[PlannedTrial]) -> int:
-    """Return the number of counts."""
-    return sum(trial.estimates for trial in trials)
+    return min(together / sum(trial.estimates for trial in trials), *each)
 
 
 def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoise | None:
@@ -374,7 +369,7 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     if not held_out or any(each.estimate is Estimate.RELEASE for each in paid):
         return ""
     prices = sorted({each.count_epsilon for each in paid})
-    many = counts_of(trials)
+    many = sum(trial.estimates for trial in trials)
     price = " to ".join(dict.fromkeys((shown(prices[0], 3), shown(prices[-1], 3))))
     what, of, end, figure = "histogram", "scores", "", "accuracy"
     if noise is not None:
@@ -391,13 +386,9 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
 
 
 def size_of_data(
-    settings: DataSettings, *, evaluation: EvaluationSettings, splits: Splits | None = None
+    settings: DataSettings, *, evaluation: EvaluationSettings, splits: Splits
 ) -> DataSize:
-    """Read the data that the settings name and count them; requested features are not computed.
-
-    `splits`: the data, if they are read already.
-    """
-    splits = as_on_disk(settings) if splits is None else splits
+    """Count the data that the settings name, as they are on the disk."""
     size = size_of(settings.name, splits, limit=settings.limit)
     share = evaluation.share(has_test_split=size.has_test_split)
     held_out = 0 if share is None else held_out_count(size.num_labels, share=share)
