@@ -361,11 +361,12 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
         return {}
     counted = plan.size.held_out > 0
     cost = cost_of(private, num_classes=plan.size.num_classes, with_estimates=counted)
+    touched = any(search.foreseen is None for search in plan.searches)
     return {
         "learned_epsilon": max(cost.epsilon_total, earlier.learned_epsilon or 0.0),
         "learned_counts": max(cost.epsilon_estimates, earlier.learned_counts or 0.0),
         "learned_delta": max(cost.delta, earlier.learned_delta or 0.0),
-        "learned_releases": bool(earlier.learned_releases),
+        "learned_releases": touched or bool(earlier.learned_releases),
     }
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -159,7 +160,9 @@ def plan_sweep(
             )
     # A wider grid would have another default, and trials that have finished would run again for it.
     before = identity_of(options.results.expanduser() / "sweep.json").count_epsilon
-    trials, searches, count_epsilon = with_count_price(sized, trials, known, by=by, before=before)
+    trials, searches, count_epsilon = with_count_price(
+        sized, trials, options, known, by=by, before=before
+    )
     cost = cost_of(trials, num_classes=known.num_classes, with_estimates=known.held_out > 0)
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     noise = planned_noise(trials, held_out=known.held_out)
@@ -288,6 +291,7 @@ def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: 
 def with_count_price(
     sized: Sweep,
     listed: Sequence[PlannedTrial],
+    options: SweepOptions,
     size: DataSize,
     *,
     by: ChooseBy,
@@ -306,8 +310,12 @@ def with_count_price(
     def learned(sized: Sweep) -> tuple[Sequence[PlannedTrial], Sequence[Search]]:
         if sized.search is None:
             return [replace(trial, estimates=1 + rungs_of(trial)) for trial in listed], ()
-        searches = [priced(search, size, rungs_of=rungs_of) for search in searches_of(sized)]
-        return [search.priced_as for search in searches if search.priced_as], searches
+        budgeted = options.max_epsilon_total is not None or sized.budget is not None
+        searches = [
+            priced(search, size, rungs_of=rungs_of, budgeted=budgeted)
+            for search in searches_of(sized)
+        ]
+        return [trial for search in searches for trial in search.priced_as], searches
 
     trials, searches = learned(sized)
     counted = [trial.config.evaluation for trial in trials]
@@ -342,7 +350,12 @@ def free_epsilon(trials: Sequence[PlannedTrial], *, num_classes: int) -> float:
         return math.inf
     together = cost_of(private, num_classes=num_classes).epsilon_total
     each = [epsilon / trial.estimates_each for trial, epsilon in pairs]
-    return min(together / sum(trial.estimates for trial in trials), *each)
+    return min(together / counts_of(trials), *each)
+
+
+def counts_of(trials: Sequence[PlannedTrial]) -> int:
+    """Return the number of counts; a second price of the same trials adds none."""
+    return sum(trial.estimates for trial in trials if trial.stands_for)
 
 
 def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoise | None:
@@ -584,26 +597,31 @@ def _plan_of(
 
 
 def _configurations(plan: Plan) -> list[dict[str, Any]]:
-    axes: list[Mapping[str, Any]] = [search.axes for search in plan.searches]
-    rows: dict[str, dict[str, Any]] = {}
-    for number, (trial, epsilon) in enumerate(zip(plan.trials, plan.cost.epsilons, strict=True)):
+    costs = []
+    for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True):
         requests = releases_of(trial, num_classes=plan.size.num_classes).values()
         shared = trial.config.evaluation.estimate is Estimate.RELEASE
         estimates = (1 if shared else trial.estimates_each) if plan.size.held_out else 0
-        # A search's trial is a row with its axes; others that differ in seeds alone are one row.
-        point = without_seeds(trial.point)
-        if axes:
-            point = {**trial.point, **{key: repr(axis) for key, axis in axes[number].items()}}
-        row = {
-            "variant": trial.variant,
-            **point,
-            "trials": 0,
-            "epsilon": stated(epsilon),
-            "releases": sum(part.releases for part in requests) + estimates,
+        releases = sum(part.releases for part in requests) + estimates
+        costs.append({"epsilon": stated(epsilon), "releases": releases})
+    rows: dict[str, dict[str, Any]] = {}
+    if not plan.searches:
+        for trial, cost in zip(plan.trials, costs, strict=True):
+            point = without_seeds(trial.point)
+            row = {"variant": trial.variant, **point, "trials": 0, **cost}
+            rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)["trials"] += 1
+        return list(rows.values())
+    in_order = iter(costs)
+    return [
+        {
+            "variant": search.variant.name,
+            **search.point,
+            **{key: repr(axis) for key, axis in search.axes.items()},
+            "trials": search.size,
+            **max(islice(in_order, len(search.priced_as)), key=lambda cost: cost["epsilon"]),
         }
-        row = rows.setdefault(repr((trial.variant, point, row["epsilon"])), row)
-        row["trials"] += trial.stands_for
-    return list(rows.values())
+        for search in plan.searches
+    ]
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:

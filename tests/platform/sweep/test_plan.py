@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,10 @@ import numpy as np
 import pytest
 import torch
 
+from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
+from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.settings.configuration import (
     AshaStop,
@@ -34,8 +36,7 @@ from labeldp.platform.settings.sweep import (
     Variant,
     plan_trials,
 )
-from labeldp.platform.sweep import search as searches
-from labeldp.platform.sweep.cost import SweepCost, cost_of
+from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
 from labeldp.platform.sweep.driver import check, load_data
 from labeldp.platform.sweep.open_sweep import _sizes
 from labeldp.platform.sweep.plan import (
@@ -48,9 +49,10 @@ from labeldp.platform.sweep.plan import (
     size_of_data,
     with_count_price,
 )
-from labeldp.platform.sweep.search import Search, searches_of
+from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.data.splits import DataSize, League
+from labeldp.trainers.settings.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_cluster, a_record, a_sweep
 
 HELD_OUT = {"evaluation.held_out_share": 0.2, "evaluation.estimate": "count"}
@@ -157,7 +159,7 @@ def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_pat
 def priced(axes: dict[str, Axis]) -> tuple[Sequence[PlannedTrial], float | None]:
     sweep = Sweep(name="s", base=TrialConfig(), space=axes)
     by, size = ChooseBy.ESTIMATED, a_size(100, classes=3)
-    trials, _, epsilon = with_count_price(sweep, plan_trials(sweep), size, by=by)
+    trials, _, epsilon = with_count_price(sweep, plan_trials(sweep), NOWHERE, size, by=by)
     return trials, epsilon
 
 
@@ -211,31 +213,32 @@ INTERACTIVE = {
         ("trainer.student.network.learning_rate", RATE, INTERACTIVE, True),
     ],
 )
-def test_an_axis_that_touches_a_release_is_refused(
+def test_axes_touch_a_release(
     key: str, axis: Axis, settings: dict[str, Any], touched: bool
 ) -> None:
-    search = a_search({key: axis}, **settings)
-    with pytest.raises(ValueError, match="can't be searched") if touched else nullcontext():
-        searches.priced(search, a_size(), rungs_of=lambda _: 0)
+    assert touches_releases(a_search({key: axis}, **settings), a_size()) is touched
 
 
 def test_the_price_of_counts_touches_a_release_of_held_out_labels() -> None:
-    search = a_search({"evaluation.epsilon": Choice(0.05, 0.5)})
-    searches.priced(search, a_size(), rungs_of=lambda _: 0)
-    with pytest.raises(ValueError, match="can't be searched"):
-        searches.priced(search, a_size(100), rungs_of=lambda _: 0)
+    axis: dict[str, Axis] = {"evaluation.epsilon": Choice(0.05, 0.5)}
+    assert not touches_releases(a_search(axis), a_size())
+    assert touches_releases(a_search(axis), a_size(100))
 
 
-def cost(
+def searched(
     axes: dict[str, Axis], held_out: int = 0, stop: AshaStop | None = None, **settings: Any
-) -> SweepCost:
-    """Of a search of 12 trials that is compared by estimates where labels are held out."""
+) -> Plan:
+    """A search of 12 trials that is compared by estimates where labels are held out."""
     named = {key.replace("__", "."): value for key, value in settings.items()}
     base, search = with_changes(TrialConfig(), named), OptunaSearch(trials=12)
     by = ChooseBy.ESTIMATED if held_out else ChooseBy.TEST
     budget = Budget(epsilon=1e3, delta=1e-5)
     sweep = Sweep(name="s", base=base, space=axes, search=search, stop=stop, budget=budget)
-    return price(sweep, a_size(held_out), choose_by=by).cost
+    return price(sweep, a_size(held_out), choose_by=by)
+
+
+def cost(axes: dict[str, Axis], *given: Any, **settings: Any) -> SweepCost:
+    return searched(axes, *given, **settings).cost
 
 
 def test_counts_are_charged_each() -> None:
@@ -251,6 +254,55 @@ def test_counts_are_charged_each() -> None:
     # One release of the held-out labels serves all trials and all rungs.
     found = cost(rates, 10_000, AshaStop(), evaluation__estimate="release")
     assert (found.releases, found.epsilon_total) == (2, 1.0)
+
+
+def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
+    found = cost({"trainer.epsilon": LogUniform(0.5, 2.0)})
+    assert (found.trials, found.releases, found.epsilon_total) == (12, 12, 24.0)
+    # Prices of two kinds are not ordered: all trials may be of the one, and all of the other.
+    both: dict[str, Axis] = {"trainer.noise": Choice("laplace", "gaussian")}
+    found = cost(both, trainer__epsilon=1.0)
+    assert (found.trials, found.releases) == (2, 4) and found.epsilon_total > 2.0
+    # Two searches that request alike draw for themselves.
+    twice: dict[str, Axis] = {
+        "trainer.epsilon": LogUniform(0.5, 2.0),
+        "trainer.learning_rate": Grid(0.1, 0.2),
+    }
+    found = cost(twice)
+    assert (found.trials, found.releases, found.epsilon_total) == (24, 24, 48.0)
+
+
+def test_a_failure_costs_as_much_at_a_small_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
+    failing = property(lambda noise: 1e-6 if noise.epsilon < 1 else 0.0)
+    monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
+    found = cost({"trainer.epsilon": Choice(0.5, 2.0)})
+    # Both trials may be the one that fails.
+    assert found.delta == pytest.approx(2 * 2 * 1e-6) and found.epsilon_total == 5.0
+
+
+def test_dear_decisions_may_be_cheaper_often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Curves of PATE's decisions cross, so that one epsilon does not order their prices."""
+    steep, flat = (
+        events_of(
+            [
+                Decisions(noise_std=sigma1, count=checks, moved=1),
+                Decisions(noise_std=sigma2, count=answers),
+            ]
+        )
+        for sigma1, sigma2, checks, answers in ((240.0, 5.2, 417, 1), (72.0, 40.0, 400, 22))
+    )
+    dearest = epsilon_of(2 * flat, delta=1e-5)
+    assert epsilon_of(steep, delta=1e-5) > epsilon_of(flat, delta=1e-5)
+    assert epsilon_of(2 * steep, delta=1e-5) < dearest
+
+    def decisions(trial: PlannedTrial, *, num_classes: int) -> dict[Any, PlannedCharge]:
+        (event,) = steep if trial.config.trainer.epsilon == 1.0 else flat
+        own = releases_of(trial, num_classes=num_classes)
+        return {key: replace(part, event=event) for key, part in own.items()}
+
+    monkeypatch.setattr("labeldp.platform.sweep.search.releases_of", decisions)
+    monkeypatch.setattr("labeldp.platform.sweep.cost.releases_of", decisions)
+    assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
 
 
 # Data of a sweep: keys that go together, sizes for plans, and their refusals.
