@@ -323,15 +323,6 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
         )
 
 
-#: Methods whose releases any estimator can learn from, and how `mechanism_for` calls them.
-FOR_ESTIMATORS = {
-    "moment_labels": "moments",
-    "subset": "subset",
-    "randomized_response": "randomized_response",
-    "alibi": "laplace",
-}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NumberRows:
     """X as numbers [N, D], for estimators and without torch.
@@ -428,7 +419,7 @@ def rehearse(
 
 def fit_estimator(
     estimator: Any,
-    method: str,
+    method: NamedMethod,
     *,
     epsilon: float,
     delta: float,
@@ -438,9 +429,7 @@ def fit_estimator(
 ) -> tuple[Predictor, Mapping[str, float]]:
     """Return an estimator of scikit-learn's kind that learned from one release of the labels."""
     rows, classes = data.train_features, data.num_classes
-    mechanism = mechanism_for(
-        FOR_ESTIMATORS[method], epsilon=epsilon, delta=delta, num_classes=classes
-    )
+    mechanism = mechanism_for(method.release, epsilon=epsilon, delta=delta, num_classes=classes)
     if isinstance(mechanism, LabelMoments):
         places = some_of(len(rows), seed=seed)
         soft = labels_of_sums(data.scaled, labels, mechanism=mechanism, seed=0, places=places)
