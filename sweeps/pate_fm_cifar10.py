@@ -17,48 +17,19 @@ GPU-hours for both ensembles (medium and low share votes), and 3 for a trial's s
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.sweep import Resources, Sweep
-from labeldp.platform.studies.presets import FIXMATCH_SMOKE, TABLE_3, levels, pate_preset
-from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.pate import (
-    EnsembleConfig,
-    PateConfig,
-    StudentConfig,
-    StudentKind,
-    TeacherKind,
-)
+from labeldp.platform.studies.presets import pate_fm
 from labeldp.trainers.settings.training import FixMatchConfig
 
-SWEEP = Sweep(
-    name="pate_fm_cifar10",
-    base=TrialConfig(
-        method="pate",
-        data=DataSettings(name="cifar10"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=PateConfig(
-            ensemble=EnsembleConfig(
-                kind=TeacherKind.FIXMATCH, fixmatch=FixMatchConfig(width=4, epochs=40)
-            ),
-            student=StudentConfig(
-                kind=StudentKind.FIXMATCH, fixmatch=FixMatchConfig(width=4, epochs=200)
-            ),
-        ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
-    ),
-    variants=levels(
-        TABLE_3,
-        {
-            "high": (1500, 200, 160, 20, 100, 500),
-            "medium": (1000, 800, 800, 300, 400, 250),
-            "low": (1000, 800, 800, 500, 400, 250),
-        },
-    ),
-    resources=Resources(cpus=1, gpus=1),
-    teacher=Resources(cpus=1, gpus=1),
+SWEEP = pate_fm(
+    "cifar10",
+    {
+        "high": (1500, 200, 160, 20, 100, 500),
+        "medium": (1000, 800, 800, 300, 400, 250),
+        "low": (1000, 800, 800, 500, 400, 250),
+    },
+    teacher=FixMatchConfig(width=4, epochs=40),
+    student=FixMatchConfig(width=4, epochs=200),
     gpu_hours_per_trial=63.0,
-    smoke=FIXMATCH_SMOKE,
-    presets={"home": pate_preset()},
 )
 
 if __name__ == "__main__":

@@ -14,47 +14,21 @@ GPU-hours for both ensembles (medium and low share votes), and 6 for a trial's s
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.sweep import Resources, Sweep
-from labeldp.platform.studies.presets import FIXMATCH_SMOKE, TABLE_3, levels, pate_preset
-from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.pate import (
-    EnsembleConfig,
-    PateConfig,
-    StudentConfig,
-    StudentKind,
-    TeacherKind,
-)
+from labeldp.platform.studies.presets import pate_fm
 from labeldp.trainers.settings.training import FixMatchConfig
 
 FIXMATCH = FixMatchConfig(width=8, epochs=125, weight_decay=1e-3)
 
-SWEEP = Sweep(
-    name="pate_fm_cifar100",
-    base=TrialConfig(
-        method="pate",
-        data=DataSettings(name="cifar100"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=PateConfig(
-            ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, teachers=100, fixmatch=FIXMATCH),
-            threshold=10.0,
-            student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=FIXMATCH),
-        ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
-    ),
-    variants=levels(
-        TABLE_3,
-        {
-            "high": (10_000, 20, 7, 2, 2, 9_400),
-            "medium": (2_000, 100, 45, 15, 10, 1_000),
-            "low": (2_000, 100, 90, 30, 10, 1_000),
-        },
-    ),
-    resources=Resources(cpus=1, gpus=1),
-    teacher=Resources(cpus=1, gpus=1),
+SWEEP = pate_fm(
+    "cifar100",
+    {
+        "high": (10_000, 20, 7, 2, 2, 9_400),
+        "medium": (2_000, 100, 45, 15, 10, 1_000),
+        "low": (2_000, 100, 90, 30, 10, 1_000),
+    },
+    teacher=FIXMATCH,
+    student=FIXMATCH,
     gpu_hours_per_trial=83.0,
-    smoke=FIXMATCH_SMOKE,
-    presets={"home": pate_preset()},
 )
 
 if __name__ == "__main__":

@@ -11,27 +11,10 @@ Hardware: two cores, three minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.sweep import Sweep
-from labeldp.platform.studies.presets import VARIANTS, smoke
-from labeldp.trainers.base import FeatureSet
-from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, StudentConfig, StudentKind
+from labeldp.platform.studies.presets import pate_on_probes
+from labeldp.trainers.settings.pate import StudentKind
 
-SWEEP = Sweep(
-    name="pate_mnist",
-    base=TrialConfig(
-        method="pate",
-        data=DataSettings(name="mnist", features=FeatureSet.PATCHES),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=PateConfig(
-            ensemble=EnsembleConfig(queries=1000),
-            student=StudentConfig(kind=StudentKind.SELF_TRAINED),
-            answers=500,
-        ),
-    ),
-    variants=VARIANTS,
-    smoke=smoke("mnist", changes={"trainer.students": 1}),
-)
+SWEEP = pate_on_probes("mnist", StudentKind.SELF_TRAINED, students=3)
 
 if __name__ == "__main__":
     main(SWEEP)

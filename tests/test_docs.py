@@ -10,7 +10,7 @@ from nbclient import NotebookClient
 
 import labeldp
 from labeldp.platform.cli.command_line import VERBS
-from labeldp.platform.settings.configuration import METHODS
+from labeldp.platform.settings.methods import METHODS
 from tests.faults.without_cluster import without_cluster
 from tests.source_tree import ROOT, run
 

@@ -39,6 +39,7 @@ from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
 from labeldp.platform.settings.methods import (
     AUTO,
+    NAMED,
     NETWORK_CLASSES,
     NamedMethod,
     choose,
@@ -183,23 +184,16 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         stated = self._shared().classes if self.classes is None else self.classes
         classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
-        table = is_table(rows_of_x) or len(rows_of_x.shape) == 2
-        method, reason = self._method(
-            len(classes),
-            persons=groups is not None,
-            stacks=table and self._stacks(len(classes), named_columns=bool(account.columns)),
+        stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
+            len(classes), named_columns=bool(account.columns)
         )
-        stacked = (
-            method.name in fitting.READ
-            and method.name != "moment_labels"
-            and (table and self._stacks(len(classes), named_columns=bool(account.columns)))
-        )
-        if self.estimator is not None and (
-            self.settings or method.name not in fitting.FOR_ESTIMATORS
-        ):
+        method, reason = self._method(len(classes), persons=groups is not None, stacks=stacks)
+        stacked = stacks and method.stack
+        if self.estimator is not None and (self.settings or not method.estimator):
+            known = [each.name for each in NAMED.values() if each.estimator]
             raise ValueError(
                 f"method {method.name!r} and settings={self.settings!r} configure labeldp's own "
-                f"model; with estimator= use one of {', '.join(fitting.FOR_ESTIMATORS)}, and no "
+                f"model; with estimator= use one of {', '.join(known)}, and no "
                 "settings"
             )
         if self.estimator is not None:
@@ -230,7 +224,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 return network_fits().fit(config, data=some, labels=near, tell=tell, epochs=epochs)
             predictor, figures = fitting.fit_estimator(
                 self.estimator,
-                method.name,
+                method,
                 epsilon=self.epsilon / most,
                 delta=config.trainer.delta if not method.pure else 0.0,
                 data=some,
@@ -410,7 +404,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
         if persons and self.delta > 0:
             name, reason = "moment_labels", "sums use all labels of a person, at the price of one"
-        if self.estimator is not None and name not in fitting.FOR_ESTIMATORS:
+        if self.estimator is not None and not named(name).estimator:
             name, reason = "subset", "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
@@ -421,7 +415,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if groups is None and not account.copies:
             return None
         given = "groups are given" if groups is not None else "a row is given twice"
-        if method.method == "pate" or self.canaries:
+        if not method.persons or self.canaries:
             what = "PATE's teachers share labels row by row: a person would change many votes"
             if self.canaries:
                 what = "canaries are wrong labels of single rows, which prove nothing of persons"

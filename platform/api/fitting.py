@@ -321,17 +321,6 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
         )
 
 
-#: Methods whose releases any estimator can learn from, and how `mechanism_for` calls them.
-FOR_ESTIMATORS = {
-    "moment_labels": "moments",
-    "subset": "subset",
-    "randomized_response": "randomized_response",
-    "alibi": "laplace",
-}
-#: The same of those that a stack can learn from too.
-READ = {**FOR_ESTIMATORS, "cluster_labels": "clusters"}
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NumberRows:
     """X as numbers [N, D], for estimators and without torch.
@@ -428,7 +417,7 @@ def rehearse(
 
 def fit_estimator(
     estimator: Any,
-    method: str,
+    method: NamedMethod,
     *,
     epsilon: float,
     delta: float,
@@ -442,7 +431,7 @@ def fit_estimator(
     It is an estimator of scikit-learn's kind, or a stack of `models` where that is None.
     """
     rows, classes = data.train_features, data.num_classes
-    mechanism = mechanism_for(READ[method], epsilon=epsilon, delta=delta, num_classes=classes)
+    mechanism = mechanism_for(method.release, epsilon=epsilon, delta=delta, num_classes=classes)
     predictor: Predictor
     if isinstance(mechanism, LabelMoments):
         places = some_of(len(rows), seed=seed)

@@ -18,43 +18,34 @@ from pandas.api.extensions import ExtensionArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.posterior import posterior
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
+from labeldp.platform.settings.methods import RELEASED
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.written import class_name, class_places
-from labeldp.trainers.settings.methods import Noise, PriorSettings, PriorSource, label_mechanism
 
-#: Each label by itself, which needs no features.
-SINGLE = ("subset", "randomized_response", "laplace")
-#: With sums along directions of the features, with counts in groups of like rows, and with a prior
-#: from an earlier release.
-METHODS = (*SINGLE, "moments", "clusters", "stages")
+#: Releases of each label by itself, which need no features.
+SINGLE = tuple(name for name, method in RELEASED.items() if method.alone)
 #: Memory grows with rows times classes; a larger number is mostly a mistake.
 MOST_CLASSES = 1000
 
 
 def mechanism_for(method: str, *, epsilon: float, delta: float, num_classes: int) -> Any:
-    """Return the mechanism of a method of `METHODS` at this price; pure ones leave delta alone."""
-    asked: Any = {"epsilon": epsilon, "delta": delta, "num_classes": num_classes}
-    if method in SINGLE:
-        return label_mechanism(Noise(method), **asked)
-    if method == "stages":
-        return StaircaseChannel(epsilon=epsilon)
-    if method == "moments" and delta == 0:
+    """Return the mechanism of a release of `RELEASED` at this price; pure ones ignore delta."""
+    found = RELEASED.get(method)
+    if found is None or found.mechanism is None:
+        pate = "PATE's teachers need features and true labels in one place."
+        hint = f"{near_miss(method, RELEASED)}. {pate if 'pate' in method else ''}".rstrip()
+        raise ValueError(f"method is {method!r}; {hint}")
+    if delta == 0 and not found.pure:
         raise ValueError(
-            "moments have Gaussian noise, which holds at a delta above 0 only; take delta "
+            f"{method} have Gaussian noise, which holds at a delta above 0 only; take delta "
             f"{USUAL_DELTA:g}, or a pure method: {', '.join(SINGLE)}"
         )
-    if method in METHODS:
-        return PriorSettings(source=PriorSource(method)).mechanism(**asked)
-    pate = " PATE's teachers need features and true labels in one place."
-    raise ValueError(
-        f"method is {method!r}; {near_miss(method, METHODS)}.{pate if 'pate' in method else ''}"
-    )
+    return found.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -25,13 +25,9 @@ from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.persons import Groups, normal_name, shares_of_persons
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.release_store import describe, write_event
-from labeldp.platform.api.label_release import (
-    METHODS,
-    MOST_CLASSES,
-    LabelRelease,
-    mechanism_for,
-)
+from labeldp.platform.api.label_release import MOST_CLASSES, LabelRelease, mechanism_for
 from labeldp.platform.api.process_ledger import PaidRelease
+from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.vault.witness import Line
 from labeldp.trainers.data.files import DRAFT_ENDING, make_folder, open_regular, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
@@ -172,10 +168,10 @@ def read_request(folder: str | Path) -> Request:
         facts, ids, arrays = read_folder(place, REQUEST)
         classes = tuple(map(str, facts.get("classes", ())))
         method = str(facts.get("method"))
-        if method not in METHODS or not 2 <= len(classes) <= MOST_CLASSES:
+        if method not in RELEASED or not 2 <= len(classes) <= MOST_CLASSES:
             raise FileNotAsWritten(
                 f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
-                f"one of {', '.join(METHODS)} and 2 to {MOST_CLASSES} classes"
+                f"one of {', '.join(RELEASED)} and 2 to {MOST_CLASSES} classes"
             )
         if not len(ids) or len(np.unique(ids)) < len(ids) or not all(ids):
             raise FileNotAsWritten(

@@ -97,7 +97,7 @@ def write_request(
         features: One row per id; no label has a part in it.
         to: A new folder.
         id_column: Names the rows; not a feature.
-        method: One of `METHODS`.
+        method: One of `RELEASED`.
         classes: All classes, as the labels are written.
         epsilon: At which an answer is expected, by which the number of directions is chosen. The
             party with labels decides.

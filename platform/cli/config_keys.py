@@ -23,12 +23,12 @@ from pydantic_core import to_jsonable_python
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.cli.sweep_command import asked, settings_of
 from labeldp.platform.settings.configuration import (
-    METHODS,
     ConfigurationError,
     TrialConfig,
     to_yaml,
     with_changes,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.space import points
 from labeldp.platform.settings.sweep import SweepOptions, sized_sweep
 from labeldp.platform.sweep.config_files import naming, written

@@ -17,7 +17,7 @@ from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.cluster import ClusterUnusable, connected
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import default_uri
-from labeldp.platform.settings.configuration import METHODS
+from labeldp.platform.settings.methods import METHODS
 from labeldp.trainers import performance
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.extensions import ExtensionError

@@ -120,22 +120,20 @@ def _run(sweep: Sweep, options: SweepOptions) -> Any:
 
 def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:
     """List the sweeps that come with labeldp, or run one and exit: `labeldp sweep`."""
-    if name is not None and name.startswith("--"):
-        words = [name, *arguments]
-        reader = command_of(Sweep(name="sweep", base=TrialConfig()))
-        sweep, given = asked(None, reader.make_context("labeldp sweep", [*words]).params)
-        where = ["--results", str(given["results"])] if given["results"] else []
-        sys.exit(run(sweep, words + where, command="labeldp sweep"))
     if name is not None:
-        file = sweep_file(name)
-        if file.suffix in YAML:
-            again = f"labeldp sweep {shlex.quote(name)}"
-            reader = command_of(Sweep(name="sweep", base=TrialConfig()))
-            given = reader.make_context(again, [*arguments], resilient_parsing=True).params
-            loaded = load_sweep(name, allow_code=given["allow_code"])
-            sys.exit(run(loaded, [*arguments], command=again))
-        sys.argv = [os.fspath(file), *arguments]
-        runpy.run_path(os.fspath(file), run_name="__main__")
+        of_settings = name.startswith("--")
+        if not of_settings and (file := sweep_file(name)).suffix not in YAML:
+            sys.argv = [os.fspath(file), *arguments]
+            runpy.run_path(os.fspath(file), run_name="__main__")
+            sys.exit()
+        words = [name, *arguments] if of_settings else [*arguments]
+        again = "labeldp sweep" if of_settings else f"labeldp sweep {shlex.quote(name)}"
+        reader = command_of(Sweep(name="sweep", base=TrialConfig()))
+        # The sweep's own command line refuses what is wrong, and has the options to name.
+        context = reader.make_context(again, [*words], resilient_parsing=not of_settings)
+        sweep, given = asked(None if of_settings else name, context.params)
+        where = ["--results", str(given["results"])] if given["results"] else []
+        sys.exit(run(sweep, words + where, command=again))
     found = {file.stem: _first_line(file) for file in sorted(SWEEPS.glob("*.py"))}
     return Answer(facts={"sweeps": found}, words=table(("sweep", "shows"), [*found.items()]))
 

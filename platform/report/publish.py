@@ -59,7 +59,8 @@ from labeldp.platform.report.selection import (
     rivals_of,
     selected,
 )
-from labeldp.platform.settings.configuration import METHODS, EvaluationSettings
+from labeldp.platform.settings.configuration import EvaluationSettings
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.metrics import PUBLIC
 from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.base import FeatureSet

@@ -1,6 +1,6 @@
 """Everything that decides a trial's numbers: one frozen configuration, changed by `key=value`.
 
-A method is added by a line in `_OWN_METHODS`, or by another package (`trainers.extensions`).
+`settings.methods` has the methods.
 """
 
 import hashlib
@@ -28,6 +28,7 @@ from labeldp.mechanisms.randomness import (
     SecureEntropy,
     SeededNoise,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.trainers.base import (
     Count,
     FeatureSet,
@@ -45,47 +46,8 @@ from labeldp.trainers.base import (
     settings,
 )
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
-from labeldp.trainers.extensions import Registry
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.methods import (
-    AlibiConfig,
-    AlibiPriorConfig,
-    AmountsConfig,
-    BitFlipConfig,
-    ConsensusConfig,
-    ConvexConfig,
-    LpMstConfig,
-    Noise,
-    PriorLabelsConfig,
-    RecommenderConfig,
-    StagedMomentsConfig,
-    Task,
-)
-from labeldp.trainers.settings.pate import PateConfig
-from labeldp.trainers.settings.trainer import what_is_missing
-
-#: Name of a method -> its settings, of those that come with labeldp.
-_OWN_METHODS: dict[str, type] = {
-    "alibi": AlibiConfig,
-    "alibi_prior": AlibiPriorConfig,
-    "amounts": AmountsConfig,
-    "bit_flip": BitFlipConfig,
-    "consensus": ConsensusConfig,
-    "convex": ConvexConfig,
-    "lp_mst": LpMstConfig,
-    "pate": PateConfig,
-    "prior_labels": PriorLabelsConfig,
-    "staged_moments": StagedMomentsConfig,
-    "recommender": RecommenderConfig,
-}
-
-#: Name -> settings; other packages add theirs by entry points of the group `labeldp.methods`.
-METHODS: Registry[type] = Registry(
-    _OWN_METHODS,
-    group="labeldp.methods",
-    kind="method",
-    wrong=lambda _, thing: what_is_missing(thing),
-)
+from labeldp.trainers.settings.methods import AlibiConfig, AmountsConfig, Noise, Task
 
 #: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
 LAMBDA = "trainer.lambda"

@@ -1,9 +1,9 @@
-"""Methods by the names of docs/reproduction.md, and the rule by which `auto` takes one of them.
+"""All methods: names, settings, and what each can do. A new method is an entry here.
 
-A name is a trainer with the settings that make it that line. Names of trainers work too.
+A method is a trainer with the settings that make it that method; names of trainers work too.
 
 >>> named("agibi").method, dict(named("agibi").changes)
-('alibi', {'trainer.noise': 'gaussian'})
+('alibi', {'trainer.noise': <Noise.GAUSSIAN: 'gaussian'>})
 >>> named("alibbi")
 Traceback (most recent call last):
 ValueError: method is 'alibbi'; did you mean alibi or agibi?
@@ -13,15 +13,35 @@ ValueError: method is 'alibbi'; did you mean alibi or agibi?
 'epsilon 4 leaves 86% of labels of 10 classes right, more than 60%: single labels teach most'
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.channels import SubsetSelection
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.randomized_response import keep_probability
-from labeldp.platform.settings.configuration import METHODS
 from labeldp.trainers.base import near_miss
+from labeldp.trainers.extensions import Registry
+from labeldp.trainers.settings.methods import (
+    AlibiConfig,
+    AlibiPriorConfig,
+    AmountsConfig,
+    BitFlipConfig,
+    ConsensusConfig,
+    ConvexConfig,
+    LpMstConfig,
+    Noise,
+    PriorLabelsConfig,
+    PriorSettings,
+    PriorSource,
+    Randomizer,
+    RecommenderConfig,
+    StagedMomentsConfig,
+    label_mechanism,
+)
+from labeldp.trainers.settings.pate import PateConfig
+from labeldp.trainers.settings.trainer import what_is_missing
 
 #: Takes a method by the rule of `choose`.
 AUTO = "auto"
@@ -38,48 +58,215 @@ class NamedMethod:
     """A method by its name.
 
     Attributes:
+        method: Name of its trainer, `method=` of sweeps.
+        settings: The trainer's settings; of another package's trainer None, since it may not load.
         changes: Dotted key -> value: the settings that make the trainer this method.
         pure: Whether its guarantee holds at delta 0.
+        line: Its name in comparisons; empty where none has it.
+        fits: Whether `LabelPrivateClassifier` takes it by `name`.
+        estimator: Whether other models can learn from its release (`estimator=`).
+        stack: Whether a stack of models of a table can learn from its release.
+        persons: Whether all labels of a person can share epsilon (`groups=`).
+        release: Name of its release between two parties; empty where it needs labels and features
+            in one place.
+        alone: Whether that release needs no features at all: `privatize` has it.
+        mechanism: Makes that release's mechanism of epsilon, delta and num_classes.
     """
 
     name: str
     method: str
+    settings: type | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     pure: bool = True
+    line: str = ""
+    fits: bool = True
+    estimator: bool = False
+    stack: bool = False
+    persons: bool = True
+    release: str = ""
+    alone: bool = False
+    mechanism: Callable[..., Any] | None = None
 
 
-def _method(name: str, method: str, *, pure: bool = True, **changes: Any) -> NamedMethod:
-    keys = {f"trainer.{key.replace('__', '.')}": value for key, value in changes.items()}
-    return NamedMethod(name=name, method=method, changes=keys, pure=pure)
+def _staircase(*, epsilon: float, delta: float, num_classes: int) -> StaircaseChannel:
+    """Return the channel of each stage; it is pure, and of any number of classes."""
+    return StaircaseChannel(epsilon=epsilon)
 
 
-_EVERY = (
-    # Of tables, as `fit_changes` sets it; the line below it is for everything else.
-    _method("moment_labels", "prior_labels", pure=False, prior__source="smooth_sums"),
-    _method("moment_labels", "prior_labels", pure=False, prior__source="moments"),
-    _method("staged_moment_labels", "staged_moments", pure=False),
-    _method("cluster_labels", "prior_labels", prior__source="clusters"),
-    _method("alibi", "alibi"),
-    _method("alibi_randomized_response", "alibi", noise="randomized_response"),
-    _method("subset", "alibi", noise="subset"),
-    _method("agibi", "alibi", pure=False, noise="gaussian"),
-    _method(
-        "alibi_moment_prior", "alibi_prior", pure=False, prior__source="moments", prior__share=0.8
+_MOMENTS: Mapping[str, Any] = {"trainer.prior.source": PriorSource.MOMENTS}
+_CLUSTERS: Mapping[str, Any] = {"trainer.prior.source": PriorSource.CLUSTERS}
+
+EVERY: tuple[NamedMethod, ...] = (
+    NamedMethod(
+        name="moment_labels",
+        method="prior_labels",
+        settings=PriorLabelsConfig,
+        changes=_MOMENTS,
+        pure=False,
+        line="moment labels",
+        estimator=True,
+        release="moments",
+        mechanism=PriorSettings(source=PriorSource.MOMENTS).mechanism,
     ),
-    _method(
-        "alibi_cluster_prior", "alibi_prior", prior__source="clusters", prior__most_epsilon=0.3
+    NamedMethod(
+        name="staged_moment_labels",
+        method="staged_moments",
+        settings=StagedMomentsConfig,
+        pure=False,
+        line="moment labels in stages",
     ),
-    _method("consensus", "consensus"),
-    _method("randomized_response", "lp_mst", stages=1),
-    _method("lp_2st", "lp_mst", stages=2),
-    _method("lp_3st", "lp_mst", stages=3),
-    _method("bit_flip", "bit_flip"),
-    _method("convex", "convex"),
-    _method("pate", "pate", pure=False),
-    _method("no_privacy", "alibi", noise="none"),
+    NamedMethod(
+        name="cluster_labels",
+        method="prior_labels",
+        settings=PriorLabelsConfig,
+        changes=_CLUSTERS,
+        line="cluster labels",
+        stack=True,
+        release="clusters",
+        mechanism=PriorSettings(source=PriorSource.CLUSTERS).mechanism,
+    ),
+    NamedMethod(
+        name="subset",
+        method="alibi",
+        settings=AlibiConfig,
+        changes={"trainer.noise": Noise.SUBSET},
+        line="subset selection",
+        estimator=True,
+        stack=True,
+        release="subset",
+        alone=True,
+        mechanism=partial(label_mechanism, Noise.SUBSET),
+    ),
+    NamedMethod(
+        name="randomized_response",
+        method="lp_mst",
+        settings=LpMstConfig,
+        changes={"trainer.stages": 1},
+        line="RR",
+        estimator=True,
+        stack=True,
+        release="randomized_response",
+        alone=True,
+        mechanism=partial(label_mechanism, Noise.RANDOMIZED_RESPONSE),
+    ),
+    NamedMethod(
+        name="alibi",
+        method="alibi",
+        settings=AlibiConfig,
+        line="ALIBI",
+        estimator=True,
+        stack=True,
+        release="laplace",
+        alone=True,
+        mechanism=partial(label_mechanism, Noise.LAPLACE),
+    ),
+    NamedMethod(
+        name="alibi_randomized_response",
+        method="alibi",
+        settings=AlibiConfig,
+        changes={"trainer.noise": Noise.RANDOMIZED_RESPONSE},
+        line="ALIBI, randomized response",
+    ),
+    NamedMethod(
+        name="agibi",
+        method="alibi",
+        settings=AlibiConfig,
+        changes={"trainer.noise": Noise.GAUSSIAN},
+        pure=False,
+        line="AGIBI",
+    ),
+    NamedMethod(
+        name="alibi_moment_prior",
+        method="alibi_prior",
+        settings=AlibiPriorConfig,
+        changes={**_MOMENTS, "trainer.prior.share": 0.8},
+        pure=False,
+        line="ALIBI + moment prior",
+    ),
+    NamedMethod(
+        name="alibi_cluster_prior",
+        method="alibi_prior",
+        settings=AlibiPriorConfig,
+        changes={**_CLUSTERS, "trainer.prior.most_epsilon": 0.3},
+        line="ALIBI + cluster prior",
+    ),
+    NamedMethod(
+        name="optimal_moment_prior",
+        method="alibi_prior",
+        settings=AlibiPriorConfig,
+        changes={**_MOMENTS, "trainer.noise": Noise.OPTIMAL},
+        pure=False,
+        line="moment prior + optimal channel",
+        fits=False,
+    ),
+    NamedMethod(
+        name="consensus",
+        method="consensus",
+        settings=ConsensusConfig,
+        line="ALIBI, consensus",
+    ),
+    NamedMethod(
+        name="lp_2st",
+        method="lp_mst",
+        settings=LpMstConfig,
+        changes={"trainer.stages": 2},
+        line="LP-2ST",
+    ),
+    NamedMethod(
+        name="lp_3st",
+        method="lp_mst",
+        settings=LpMstConfig,
+        changes={"trainer.stages": 3},
+    ),
+    NamedMethod(
+        name="optimal_2st",
+        method="lp_mst",
+        settings=LpMstConfig,
+        changes={
+            "trainer.stages": 2,
+            "trainer.randomizer": Randomizer.OPTIMAL,
+            "trainer.temperature": 1.0,
+        },
+        line="optimal channels in 2 stages",
+        fits=False,
+        release="stages",
+        mechanism=_staircase,
+    ),
+    NamedMethod(name="recommender", method="recommender", settings=RecommenderConfig, fits=False),
+    NamedMethod(name="bit_flip", method="bit_flip", settings=BitFlipConfig, line="BitFlip"),
+    NamedMethod(name="convex", method="convex", settings=ConvexConfig),
+    NamedMethod(name="amounts", method="amounts", settings=AmountsConfig, pure=False, fits=False),
+    NamedMethod(
+        name="pate",
+        method="pate",
+        settings=PateConfig,
+        pure=False,
+        line="PATE with probes",
+        persons=False,
+    ),
+    NamedMethod(
+        name="no_privacy",
+        method="alibi",
+        settings=AlibiConfig,
+        changes={"trainer.noise": Noise.NONE},
+        line="no privacy",
+    ),
 )
-#: Name -> method.
-NAMED: Mapping[str, NamedMethod] = {each.name: each for each in _EVERY}
+#: Name -> method, of those that estimators take.
+NAMED: Mapping[str, NamedMethod] = {each.name: each for each in EVERY if each.fits}
+#: Name of a release between two parties -> its method; those that need no features come first.
+RELEASED: Mapping[str, NamedMethod] = {
+    each.release: each for each in sorted(EVERY, key=lambda each: not each.alone) if each.release
+}
+#: Name of a trainer -> settings; other packages add theirs by entry points of `labeldp.methods`.
+METHODS: Registry[type] = Registry(
+    {each.method: each.settings for each in EVERY if each.settings is not None},
+    group="labeldp.methods",
+    kind="method",
+    wrong=lambda _, thing: what_is_missing(thing),
+)
+#: They tell methods of one trainer apart; other changes are sizes.
+_TELLING = ("source", "noise", "stages")
 
 
 def named(name: str) -> NamedMethod:
@@ -96,15 +283,20 @@ def name_of(config: Mapping[str, Any]) -> str:
 
     `config`: dotted key -> value, as records of trials have it.
     """
+
+    def written(value: object) -> str:
+        # Of tables, as `fit_changes` sets it, moments are sums of smooth functions.
+        text = str(value).lower()
+        return "moments" if text == "smooth_sums" else text
+
     fitting = [
         each
-        for each in _EVERY
+        for each in NAMED.values()
         if each.method == str(config.get("method"))
         and all(
-            str(config.get(key)).lower() == str(value).lower()
+            written(config.get(key)) == written(value)
             for key, value in each.changes.items()
-            # They tell methods of one trainer apart; the others are sizes.
-            if key.rpartition(".")[2] in ("source", "noise", "stages")
+            if key.rpartition(".")[2] in _TELLING
         )
     ]
     if not fitting:

@@ -50,16 +50,11 @@ class Unfinished(RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class Variant:
-    """One line of a comparison.
-
-    Attributes:
-        means: What the name stands for: dotted key -> plain value. `sized_sweep` finds it.
-    """
+    """One line of a comparison: changes of the sweep's base, and axes."""
 
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Axis] = field(default_factory=dict)
-    means: Mapping[str, Any] = field(default_factory=dict)
 
     def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
         """Return the configuration at a point of the axes."""
@@ -71,14 +66,6 @@ class Variant:
         if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
             return config
         return replace(config, noise=replace(noise, secure=True))  # the labels are the user's own
-
-    def name_of(self, config: TrialConfig) -> str:
-        """Return the name, and beside it the settings of a trial that it does not stand for."""
-        now = flatten(config) if self.means else {}
-        changed = [
-            f"{key}={now[key]}" for key, value in self.means.items() if now.get(key, value) != value
-        ]
-        return f"{self.name}{_WITH}{', '.join(changed)}" if changed else self.name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,9 +259,9 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         sized, lines = resized(sized, sweep.smoke), sweep.smoke.variants or lines
     if options.overrides.get("data.name") == "own":  # a file of the user's replaces the data set
         sized = _without_canaries(sized)
-    sized = _with_meanings(sized, {key for line in lines for key in line.changes})
     asked = options.overrides
     variants = variants_of(replace(sized, variants=_chosen(sized, options)), asked)
+    variants = _renamed(sized, variants, stated={key for line in lines for key in line.changes})
     # Of lines of one name, such as repetitions, one note is enough.
     left_out = dict.fromkeys(
         f"{key} does not apply to the line {line.name!r}, which runs without it"
@@ -325,30 +312,38 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
     )
 
 
-def _with_meanings(sweep: Sweep, stated: Collection[str]) -> Sweep:
-    """Note in each line what its name stands for: settings that lines state, and differ in.
+def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str]) -> list[Variant]:
+    """Name the lines in `asked` for what they have, the ones that keep their name first.
 
-    Repetitions differ in seeds, and an axis is shown with its values: neither is in a name. Noise
-    that is calibrated follows from what is stated.
+    A name stands for settings that lines state and differ in. Repetitions differ in seeds, and an
+    axis is shown with its values: neither is in a name.
     """
-    spaces = [{**sweep.space, **line.space} for line in sweep.variants]
-    configs = [
-        line.config(sweep.base, next(points(space, samples=1, seed=0)))
-        for line, space in zip(sweep.variants, spaces, strict=True)
-    ]
-    found = [flatten(config) for config in configs]
+    found: dict[str, dict[str, Any]] = {}
+    for line in sweep.variants:
+        space = {**sweep.space, **line.space}
+        config = line.config(sweep.base, next(points(space, samples=1, seed=0)))
+        values = {**flatten(config), **line.changes}
+        found[line.name] = {key: value for key, value in values.items() if key not in space}
     meant = [
         key
         for key in without_seeds(dict.fromkeys(sorted(stated)))
-        if len(found) == 1 or len({repr(each.get(key)) for each in found}) > 1
+        if len(found) == 1 or len({str(each.get(key)) for each in found.values()}) > 1
     ]
     lines = []
-    for line, config, own, space in zip(sweep.variants, configs, found, spaces, strict=True):
-        follows = hasattr(config.trainer, "calibrated")
-        keys = [key for key in meant if key in line.changes or (key in own and not follows)]
-        means = {key: own[key] for key in keys if key in own and key not in space}
-        lines.append(replace(line, means=means))
-    return replace(sweep, variants=lines)
+    for line in asked:
+        own = found.get(line.name, {})
+        now = {**own, **line.changes}
+        varied = {"trainer.epsilon" if key == LAMBDA else key for key in line.space}
+        if LAMBDA in now:
+            now["trainer.epsilon"] = f"2 / {now[LAMBDA]}"
+        changed = [
+            f"{key} varied" if key in varied else f"{key}={now[key]}"
+            for key in meant
+            if key in own and (key in varied or now[key] != own[key])
+        ]
+        name = f"{line.name}{_WITH}{', '.join(changed)}" if changed else line.name
+        lines.append(replace(line, name=name))
+    return sorted(lines, key=lambda line: line.name not in found)
 
 
 def _chosen(sweep: Sweep, options: SweepOptions) -> Sequence[Variant]:
@@ -456,14 +451,6 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     return found
 
 
-def names_changed(sweep: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
-    """Report lines that no trial goes by, since settings are not what they are named for."""
-    names = dict.fromkeys(trial.variant for trial in trials)
-    gone = [each.name for each in sweep.variants if each.name not in names]
-    why = "these settings are not what the name stands for, or equal another line's"
-    return [f"{_names(gone)}: {why}; trials run once, as {_names(names)}"] if gone else []
-
-
 def _with_method(sweep: Sweep, method: str) -> Sweep:
     variants = sweep.variants or (Variant(name=sweep.name),)
     own = sweep.base.method
@@ -481,40 +468,26 @@ def _with_method(sweep: Sweep, method: str) -> Sweep:
 
 
 def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> list[PlannedTrial]:
-    """List a sweep's trials in order, once each and checked; its search plays no part.
-
-    A trial of several lines goes by the name that still stands for its settings.
-    """
+    """List a sweep's trials in order, once each and checked; its search plays no part."""
     trials: dict[str, PlannedTrial] = {}
-    rightly: set[str] = set()
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
-            name = variant.name_of(config)
-            trial = PlannedTrial(variant=name, config=config, point=point)
-            digest = trial.hash("")
-            if digest not in trials or (name == variant.name and digest not in rightly):
-                trials[digest] = trial
-            if name == variant.name:
-                rightly.add(digest)
+            trial = PlannedTrial(variant=variant.name, config=config, point=point)
+            trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())
 
 
 def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
     """Refuse trials on different labels."""
-
-    def vault_of(trial: PlannedTrial) -> dict[str, Any]:
-        flat = flatten(trial.config)
-        return {key: value for key, value in flat.items() if key.startswith(FIXED_SECTIONS)}
-
-    one, first = trials[0].config, vault_of(trials[0])
+    one, first = trials[0].config, flatten(trials[0].config)
     for trial in trials[1:]:
         config = trial.config
         if (config.data, config.audit, config.evaluation) == (one.data, one.audit, one.evaluation):
             continue  # as nearly always: flattening takes most of a large plan's time
-        for key, value in vault_of(trial).items():
-            if value != first[key]:
+        for key, value in flatten(config).items():
+            if key.startswith(FIXED_SECTIONS) and value != first[key]:
                 raise ConfigurationError(
                     f"{key} is {first[key]!r} in one trial and {value!r} in variant "
                     f"{trial.variant!r}; one sweep has one vault with one set of labels: run a "

@@ -23,12 +23,13 @@ from functools import partial
 from typing import Any
 
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
+from labeldp.platform.settings.methods import EVERY
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.platform.studies.presets import EPOCHS as NETWORK_EPOCHS
 from labeldp.platform.studies.presets import network_preset
 from labeldp.trainers.base import FeatureSet
-from labeldp.trainers.settings.methods import AlibiConfig, Noise, PriorSource, Randomizer
+from labeldp.trainers.settings.methods import AlibiConfig, PriorSource
 from labeldp.trainers.settings.pate import AggregatorKind, StudentKind
 from labeldp.trainers.settings.schedules import (
     FULL_WIDTH,
@@ -57,48 +58,55 @@ SHARED: Mapping[str, Any] = {
 
 
 def _line(
-    name: str,
     method: str,
     epsilons: Sequence[float] = EPSILONS,
     shared: Mapping[str, Any] = SHARED,
+    *,
+    more: str = "",
     **settings: Any,
 ) -> Variant:
-    """Return a line of a method; in settings a double underscore stands for a dot."""
+    """Return the line of a method of `settings.methods`.
+
+    In settings a double underscore stands for a dot; `more` follows the name of a line with other
+    settings than that name stands for.
+    """
+    found = _BY_NAME[method]
     own = {f"trainer.{setting.replace('__', '.')}": value for setting, value in settings.items()}
     return Variant(
-        name=name,
-        changes={"method": method, **shared, **own},
+        name=f"{found.line}{more}",
+        changes={"method": found.method, **shared, **found.changes, **own},
         space={"trainer.epsilon": Grid(*epsilons)} if epsilons else {},
     )
 
 
-_CLUSTERS: Mapping[str, Any] = {"prior__source": PriorSource.CLUSTERS}
-_MOMENTS: Mapping[str, Any] = {"prior__source": PriorSource.MOMENTS}
-_OPTIMAL: Mapping[str, Any] = {"stages": 2, "randomizer": Randomizer.OPTIMAL, "temperature": 1.0}
-
-METHOD_LINES = (
-    _line("RR", "lp_mst", stages=1),
-    _line("LP-2ST", "lp_mst", stages=2),
-    _line("ALIBI", "alibi"),
-    _line("AGIBI", "alibi", noise=Noise.GAUSSIAN),
-    _line("subset selection", "alibi", noise=Noise.SUBSET),
-    _line("optimal channels in 2 stages", "lp_mst", **_OPTIMAL),
-    _line("BitFlip", "bit_flip"),
-    _line("ALIBI, consensus", "consensus", retrain_epochs=_EPOCHS // 2),
-    _line("cluster labels", "prior_labels", **_CLUSTERS),
-    _line("ALIBI + cluster prior", "alibi_prior", **_CLUSTERS, prior__most_epsilon=0.3),
-    _line("moment labels", "prior_labels", **_MOMENTS),
-    _line("ALIBI + moment prior", "alibi_prior", **_MOMENTS, prior__share=0.8),
-    _line("moment prior + optimal channel", "alibi_prior", **_MOMENTS, noise=Noise.OPTIMAL),
+_BY_NAME = {method.name: method for method in EVERY}
+_OWN: Mapping[str, Any] = {"consensus": {"retrain_epochs": _EPOCHS // 2}}
+METHOD_LINES = tuple(
+    _line(name, **_OWN.get(name, {}))
+    for name in (
+        "randomized_response",
+        "lp_2st",
+        "alibi",
+        "agibi",
+        "subset",
+        "optimal_2st",
+        "bit_flip",
+        "consensus",
+        "cluster_labels",
+        "alibi_cluster_prior",
+        "moment_labels",
+        "alibi_moment_prior",
+        "optimal_moment_prior",
+    )
 )
 
-NO_PRIVACY = _line("no privacy", "alibi", (), noise=Noise.NONE)
+NO_PRIVACY = _line("no_privacy", ())
 
 
 def _pate(repetition: int, epsilons: Sequence[float]) -> Variant:
     """PATE that costs the same epsilons whatever the votes: GNMax, which answers every query."""
     return Variant(
-        name="PATE with probes",
+        name=_BY_NAME["pate"].line,
         changes={
             "method": "pate",
             "trainer.aggregator": AggregatorKind.GNMAX,
@@ -169,7 +177,7 @@ def comparison(dataset: str, *, photographs: bool = False, **presets: Preset) ->
 #: Where sums of labels tell more, where single labels do, and where full width is worth its time.
 _LEAST, _MANY, _MOST = (0.1, 0.2, 0.5, 1.0, 2.0), (1.0, 2.0, 4.0), (2.0, 4.0)
 _FEW = (0.5, 1.0)
-_ON_IMAGES: Mapping[str, Any] = {**_MOMENTS, "prior__features": FeatureSet.RANDOM_PATCHES}
+_ON_IMAGES: Mapping[str, Any] = {"prior__features": FeatureSet.RANDOM_PATCHES}
 #: Epochs of a night.
 _NIGHT = 30
 #: Epochs of both stages: networks learn soon what is in moment labels, and then what is wrong in
@@ -185,28 +193,27 @@ def network_comparison(*, mirrored: bool = True, night: bool = False) -> Preset:
     """
     epochs, width = (_NIGHT, FULL_WIDTH) if night else (NETWORK_EPOCHS, HALF_WIDTH)
     line = partial(_line, shared={"trainer.epochs": epochs, "trainer.width": width})
-    staged = line("moment labels in stages", "staged_moments", _LEAST, **_ON_IMAGES, **_SHORT)
-    response: dict[str, Any] = {"noise": Noise.RANDOMIZED_RESPONSE}
-    twice: dict[str, Any] = {"stages": 2, "epochs": 2 * epochs}
-    bare: dict[str, Any] = {"noise": Noise.NONE, "recipe__label_smoothing": LABEL_SMOOTHING}
-    both, prior = "moment prior + optimal channel", "alibi_prior"
+    source: dict[str, Any] = {"prior__source": PriorSource.MOMENTS}
+    staged = line("staged_moment_labels", _LEAST, **source, **_ON_IMAGES, **_SHORT)
+    twice: dict[str, Any] = {"epochs": 2 * epochs}
+    smoothed: dict[str, Any] = {"recipe__label_smoothing": LABEL_SMOOTHING}
     lines: tuple[Variant, ...] = (
         staged,
-        line("moment labels", "prior_labels", _FEW, **_ON_IMAGES),
-        line("subset selection", "alibi", _MANY, noise=Noise.SUBSET),
-        line("ALIBI, randomized response", "alibi", _MANY, **response),
-        line("ALIBI", "alibi", _MANY),
-        line("ALIBI + moment prior", prior, _MANY, **_ON_IMAGES, prior__share=0.8),
-        line("LP-2ST", "lp_mst", _MANY, **twice),
-        line("optimal channels in 2 stages", "lp_mst", _MANY, **{**twice, **_OPTIMAL}),
-        line(both, prior, _MANY, **_ON_IMAGES, noise=Noise.OPTIMAL),
-        line("no privacy", "alibi", (), **bare),
+        line("moment_labels", _FEW, **_ON_IMAGES),
+        line("subset", _MANY),
+        line("alibi_randomized_response", _MANY),
+        line("alibi", _MANY),
+        line("alibi_moment_prior", _MANY, **_ON_IMAGES),
+        line("lp_2st", _MANY, **twice),
+        line("optimal_2st", _MANY, **twice),
+        line("optimal_moment_prior", _MANY, **_ON_IMAGES),
+        line("no_privacy", (), **smoothed),
     )
     if not night:
-        full: dict[str, Any] = {"width": FULL_WIDTH}
+        full: dict[str, Any] = {"more": ", full width", "width": FULL_WIDTH}
         lines += (
-            line("ALIBI, randomized response, full width", "alibi", _MOST, **response, **full),
-            line("no privacy, full width", "alibi", (), **bare, **full),
+            line("alibi_randomized_response", _MOST, **full),
+            line("no_privacy", (), **smoothed, **full),
             *(_repeated(staged, repetition) for repetition in range(1, REPETITIONS)),
         )
     changes: dict[str, Any] = {"data.features": FeatureSet.AS_THEY_ARE}

@@ -44,8 +44,7 @@ class LeakageStudy:
             published votes.
         budgets: Data set of published votes -> a service, and the most that an attacker may spend
             on it for one input.
-        guarded_noise_std: Noise in the test of defenses.
-        attribute_noise_std: Noise of the service whose answers betray education.
+        noise_std: Noise in the test of defenses, and of the service whose answers betray education.
         questions: Number that the attacker asks in the test of defenses.
     """
 
@@ -54,8 +53,7 @@ class LeakageStudy:
     answers: int = 10_000
     repeats: int = 10
     budgets: Mapping[str, tuple[ConfidentGNMax, Budget]]
-    guarded_noise_std: float = 40.0
-    attribute_noise_std: float = 40.0
+    noise_std: float = 40.0
     attribute_answers: int = 1000
     attribute_people: int = 150
     questions: int = 2000
@@ -95,7 +93,7 @@ def run_study(
         guarded, votes = "own teachers on Adult", trained["others"][:16]
     defenses = measure_defenses(
         votes,
-        noise_std=study.guarded_noise_std,
+        noise_std=study.noise_std,
         questions=study.questions,
         clients=study.clients,
         generator=generator,
@@ -213,9 +211,8 @@ def _from_answers(
     study: LeakageStudy, votes: NDArray[Any], answers: int, generator: np.random.Generator
 ) -> NDArray[np.float64]:
     """Votes [N, K] as an attacker reconstructs them from a number of answers about each."""
-    noise_std = study.attribute_noise_std
-    counts = counted_answers(votes, noise_std=noise_std, answers=answers, generator=generator)
-    return reconstruct(counts, noise_std, int(votes[0].sum()))
+    counts = counted_answers(votes, noise_std=study.noise_std, answers=answers, generator=generator)
+    return reconstruct(counts, study.noise_std, int(votes[0].sum()))
 
 
 def _reconstruction_rows(

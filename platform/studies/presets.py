@@ -8,15 +8,22 @@ bfloat16 (docs/fast_network.md has times and processors). Full width is `trainer
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.space import Axis, Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Variant
-from labeldp.trainers.base import ModelName
+from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
-from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.pate import StudentKind, TeacherKind
+from labeldp.trainers.performance import Performance, Precision
+from labeldp.trainers.settings.pate import (
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+    TeacherKind,
+)
 from labeldp.trainers.settings.schedules import LABEL_SMOOTHING, as_changes, fast_training
-from labeldp.trainers.settings.training import WeakBranch
+from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
 
 #: `--smoke`: 2,000 images, two epochs of a small CNN in single precision.
 SMALL_CNN: Mapping[str, Any] = {
@@ -112,7 +119,7 @@ _TINY: Mapping[str, Any] = {
     "unlabeled_ratio": 2,
 }
 #: PATE-FM on 300 images, four teachers of a small CNN, two steps.
-FIXMATCH_SMOKE = Preset(
+_FIXMATCH_SMOKE = Preset(
     changes={
         "data.limit": 300,
         "audit.canaries": 100,
@@ -129,6 +136,37 @@ FIXMATCH_SMOKE = Preset(
         "performance.channels_last": False,
     },
 )
+
+
+def pate_fm(
+    data: str,
+    rows: Mapping[str, Sequence[float]],
+    *,
+    teacher: FixMatchConfig,
+    student: FixMatchConfig,
+    gpu_hours_per_trial: float,
+) -> Sweep:
+    """Return the sweep of PATE-FM on a data set at levels of `TABLE_3`, in bfloat16 on GPUs."""
+    return Sweep(
+        name=f"pate_fm_{data}",
+        base=TrialConfig(
+            method="pate",
+            data=DataSettings(name=data),
+            audit=AuditSettings(canaries=1000, coin_canaries=100),
+            trainer=PateConfig(
+                ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, fixmatch=teacher),
+                student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=student),
+            ),
+            performance=Performance(precision=Precision.BF16, channels_last=True),
+        ),
+        variants=levels(TABLE_3, rows),
+        resources=Resources(gpus=1),
+        teacher=Resources(gpus=1),
+        gpu_hours_per_trial=gpu_hours_per_trial,
+        smoke=_FIXMATCH_SMOKE,
+        presets={"home": pate_preset()},
+    )
+
 
 #: 12 settings of 250 probe teachers and 24 of 800. Teachers are trained once for each ensemble, and
 #: every setting reads their votes. Papernot et al., "Scalable Private Learning with PATE", ICLR
@@ -156,21 +194,43 @@ VARIANTS = (
 )
 
 
-def smoke(
+def pate_on_probes(
     data: str,
+    student: StudentKind,
     *,
-    changes: Mapping[str, Any] | None = None,
+    students: int,
     space: Mapping[str, Axis] | None = None,
-) -> Preset:
-    """Return 2,000 images and 24 settings; scikit-learn's digits where the data set is missing."""
-    return Preset(
-        changes={
-            "data.name": data if find(data).available(data_root(None)) else "digits",
-            "data.limit": 2000,
-            "audit.canaries": 100,
-            "trainer.ensemble.queries": 400,
-            "trainer.answers": 100,
-            **(changes or {}),
-        },
-        space={"trainer.answers": Grid(100), **(space or {})},
+) -> Sweep:
+    """Return the sweep of 36 settings of probe teachers on label-free features of images.
+
+    `--smoke` has 2,000 images, one student and 24 settings on the first ensemble; on scikit-learn's
+    digits where the data set is missing.
+    """
+    seeds = dict(space or {})
+    return Sweep(
+        name=f"pate_{data}",
+        base=TrialConfig(
+            method="pate",
+            data=DataSettings(name=data, features=FeatureSet.PATCHES),
+            audit=AuditSettings(canaries=1000, coin_canaries=100),
+            trainer=PateConfig(
+                ensemble=EnsembleConfig(queries=1000),
+                student=StudentConfig(kind=student),
+                students=students,
+                answers=500,
+            ),
+        ),
+        variants=VARIANTS,
+        space=seeds,
+        smoke=Preset(
+            changes={
+                "data.name": data if find(data).available(data_root(None)) else "digits",
+                "data.limit": 2000,
+                "audit.canaries": 100,
+                "trainer.ensemble.queries": 400,
+                "trainer.answers": 100,
+                "trainer.students": 1,
+            },
+            space={"trainer.answers": Grid(100), **{key: Grid(0) for key in seeds}},
+        ),
     )

@@ -7,7 +7,7 @@ Nothing in a file is run, and a module that it names is refused unless `--allow-
 `${trainer.epochs}` refers to another key and `${oc.env:NAME}` to a
 variable of the environment; other resolvers of OmegaConf are refused. A text of section `data`
 keeps its `${oc.env:NAME}` until files are read (`DataSettings.looked_up`), so that no hash and no
-record depends on the value. Any other key takes numbers from the environment, and no texts.
+record depends on the value. No other key takes a variable: records would hold its value.
 """
 
 import re
@@ -24,14 +24,13 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.settings.configuration import (
     ENVIRONMENT,
     KEPT_TEXTS,
-    METHODS,
     ConfigurationError,
     TrialConfig,
     each_text,
     flat_of,
     with_changes,
-    with_environment,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.space import Axis, Choice, Grid, points
 from labeldp.platform.settings.sweep import (
     Preset,
@@ -41,7 +40,7 @@ from labeldp.platform.settings.sweep import (
     resized,
     variants_of,
 )
-from labeldp.platform.sweep.overrides import AXES, Loader, axis_of, load_sweep, value_of
+from labeldp.platform.sweep.overrides import AXES, Loader, axis_of, load_sweep
 from labeldp.trainers.base import allowed, fields_of, near_miss
 from labeldp.trainers.data.files import read_bytes
 from labeldp.trainers.settings.own_models import is_address
@@ -59,7 +58,6 @@ _LISTS = frozenset(
 _REFERENCE = re.compile(
     r"(?<!\\)(?P<literal>(?:\\\\)*)\\\$\{|(?P<before>(?:\\\\)*)\$\{(?P<inside>[^${}]*)(?P<closed>\}?)"
 )
-_DECODED = re.compile(r"\$\{oc\.decode:\s*(\$\{oc\.env:[^${}]*\})\s*\}")
 #: In place of the $ of a literal ${, and of a variable, while OmegaConf reads.
 _LITERAL, _VARIABLE = "\0", "\0\0"
 _SECTIONS = (Sweep, Preset, Variant, Resources, Budget)
@@ -157,7 +155,7 @@ def _marked(text: str, place: str) -> str:
             r"the text itself write \${"
         )
 
-    return _REFERENCE.sub(mark, _DECODED.sub(r"\1", text))
+    return _REFERENCE.sub(mark, text)
 
 
 def _resolved(values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
@@ -216,18 +214,15 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _plain(key: str, text: str, path: str) -> Any:
+def _plain(key: str, text: str, path: str) -> str:
     plain = text.replace(_VARIABLE, "$").replace(_LITERAL, "$")
-    if _VARIABLE not in text or key in KEPT_TEXTS:
-        return plain
-    value = value_of(with_environment(plain), plain)
-    # Records hold it: a text might be a secret, and whoever knows the seed can remove the noise.
-    if isinstance(value, str) or key == "noise.seed":
+    # Records would hold its value, which might be a secret.
+    if _VARIABLE in text and key not in KEPT_TEXTS:
         raise ConfigurationError(
-            f"{key} is {plain}, and records would hold the variable's value; outside of `data` a "
-            f"variable gives a number, and never noise.seed. Give {key}=... on the command line"
+            f"{key} is {plain}, and records would hold the variable's value: only texts of `data` "
+            f"refer to the environment. Give {key}=... on the command line"
         )
-    return value
+    return plain
 
 
 @contextmanager

@@ -41,7 +41,6 @@ from labeldp.platform.settings.sweep import (
     Sweep,
     SweepOptions,
     ensembles_of,
-    names_changed,
     plan_trials,
     sized_sweep,
 )
@@ -77,7 +76,7 @@ class Plan:
         count_epsilon: The default price of a count of right answers; None if all is stated.
         budget: The most that a label may pay.
         refusals: Why it can't be run, in the order in which they were found.
-        notes: The sweep's, lines that no trial goes by, and the price and the noise of counts.
+        notes: The sweep's, and the price and the noise of counts.
     """
 
     sweep: Sweep
@@ -188,7 +187,6 @@ def plan_sweep(
         refusals=refusals,
         notes=[
             *sized.notes,
-            *names_changed(sized, trials),
             *filter(None, [count_note(trials, held_out=known.held_out)]),
         ],
     )
@@ -383,7 +381,7 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     if not held_out or any(each.estimate is Estimate.RELEASE for each in paid):
         return ""
     prices = sorted({each.count_epsilon for each in paid})
-    many = counts_of(trials)
+    many = sum(trial.estimates for trial in trials)
     price = " to ".join(dict.fromkeys((shown(prices[0], 3), shown(prices[-1], 3))))
     what, of, end, figure = "histogram", "scores", "", "accuracy"
     if noise is not None:
@@ -400,13 +398,9 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
 
 
 def size_of_data(
-    settings: DataSettings, *, evaluation: EvaluationSettings, splits: Splits | None = None
+    settings: DataSettings, *, evaluation: EvaluationSettings, splits: Splits
 ) -> DataSize:
-    """Read the data that the settings name and count them; requested features are not computed.
-
-    `splits`: the data, if they are read already.
-    """
-    splits = as_on_disk(settings) if splits is None else splits
+    """Count the data that the settings name, as they are on the disk."""
     size = size_of(settings.name, splits, limit=settings.limit)
     share = evaluation.share(has_test_split=size.has_test_split)
     held_out = 0 if share is None else held_out_count(size.num_labels, share=share)
@@ -601,7 +595,7 @@ def _plan_of(
 
 
 def _configurations(plan: Plan) -> list[dict[str, Any]]:
-    costs: list[dict[str, Any]] = []
+    costs = []
     for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True):
         requests = releases_of(trial, num_classes=plan.size.num_classes).values()
         shared = trial.config.evaluation.estimate is Estimate.RELEASE

@@ -175,12 +175,9 @@ def searches_of(sweep: Sweep) -> tuple[Search, ...]:
     for variant in variants_of(sweep):
         grids = {key: axis for key, axis in variant.space.items() if isinstance(axis, Grid)}
         axes = {key: axis for key, axis in variant.space.items() if not isinstance(axis, Grid)}
-        over = ", ".join(f"{key} searched" for key in axes if key in variant.means)
         for point in points(grids, samples=1, seed=0):
-            first = {key: axis.sample(np.random.default_rng(0)) for key, axis in axes.items()}
-            name = variant.name_of(variant.config(sweep.base, {**point, **first}))
             each = Search(
-                variant=replace(variant, name=f"{variant.name} with {over}" if over else name),
+                variant=variant,
                 base=sweep.base,
                 point=point,
                 axes=axes,

@@ -14,13 +14,13 @@ from labeldp.platform.cli.config_keys import all_keys
 from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.cli.doctor import _extensions
 from labeldp.platform.settings.configuration import (
-    METHODS,
     ConfigurationError,
     TrialConfig,
     config_hash,
     flatten,
     with_changes,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find

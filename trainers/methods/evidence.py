@@ -24,8 +24,9 @@ _ROUNDS, _SETTLED = 300, 1e-7
 _TINY = 1e-12
 #: Part of the variance of labels in a group that their features leave.
 _LEFT_VARIANCE = 0.7
-#: Weight of the equation that weights add up to 1.
-_SURE = 1e3
+#: Weight of the equation that weights add up to 1, and of those that they are even, since counts
+#: are few.
+_SURE, _EVEN = 1e3, 100.0
 
 
 class Evidence(Protocol):
@@ -125,7 +126,7 @@ class LabelEvidence:
         return weights
 
     def _seen(self, predicted: Floats) -> Floats:
-        return np.maximum(np.einsum("nk,nk->n", self.chances, predicted), _TINY)
+        return np.asarray(np.maximum(np.einsum("nk,nk->n", self.chances, predicted), _TINY))
 
 
 def _likeliest_shares(chances: Floats) -> Floats:
@@ -194,11 +195,14 @@ class CountEvidence:
         return (np.random.default_rng(seed).permutation(len(self.counts)) % count)[self.groups]
 
     def weights(self, parts: Floats) -> Floats:
-        """As in `Evidence`, by least squares of weights that are not below 0."""
+        """As in `Evidence`, by least squares of weights not below 0."""
         deviations = self._deviations
         columns = [(self._summed(part) / deviations).ravel() for part in parts]
-        equations = np.vstack([np.stack(columns, axis=1), np.full(len(parts), _SURE)])
-        found, _ = nnls(equations, np.append((self.counts / deviations).ravel(), _SURE))
+        count = len(parts)
+        pulled = math.sqrt(_EVEN) * np.eye(count)
+        equations = np.vstack([np.stack(columns, axis=1), np.full(count, _SURE), pulled])
+        right = [(self.counts / deviations).ravel(), [_SURE], pulled.mean(0)]
+        found, _ = nnls(equations, np.concatenate(right))
         return np.asarray(found / found.sum())
 
     def _summed(self, predicted: Floats) -> Floats:

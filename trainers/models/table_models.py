@@ -47,7 +47,7 @@ class StandardColumns(Stored):
     def __call__(self, rows: NDArray[np.floating]) -> Singles:
         """Return rows [N, D] in these units."""
         scaled = (np.asarray(rows, np.float32) - self.center) / self.scale
-        return np.clip(scaled, -CLIPPED, CLIPPED)
+        return np.asarray(np.clip(scaled, -CLIPPED, CLIPPED))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,6 +2,7 @@
 
 import math
 from enum import StrEnum
+from typing import Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from labeldp.trainers.base import (
 )
 from labeldp.trainers.data.own_files import existing, npy_array
 from labeldp.trainers.settings.schedules import Schedule
-from labeldp.trainers.settings.trainer import PlannedCharge, StartedMethod
+from labeldp.trainers.settings.trainer import Given, PlannedCharge, Trainer, TrainerDefaults
 from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model
 
 LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | SubsetSelection | NoNoise
@@ -250,7 +251,7 @@ class PriorSettings:
 
 
 @settings
-class NoisyLabels(StartedMethod):
+class NoisyLabels(TrainerDefaults):
     """Settings of a method that requests each label once, with noise."""
 
     noise: Noise = key(
@@ -276,8 +277,6 @@ class NoisyLabels(StartedMethod):
 class AlibiConfig(LearnerConfig, NoisyLabels):
     """Settings of ALIBI, and of the simpler methods that it is compared with."""
 
-    started_by = "labeldp.trainers.methods.alibi:Alibi"
-
     epsilon: Positive = key(
         1.0,
         "Privacy loss per label; noise `none` ignores it. With `laplace` it is 2 / lambda, "
@@ -293,12 +292,16 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
         if self.noise is not Noise.NONE:
             self.recipe.refuse_smoothing(f"noise is {self.noise}")
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.alibi import Alibi
+
+        return Alibi(self, **given)
+
 
 @settings
-class AlibiPriorConfig(LearnerConfig, StartedMethod):
+class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
     """Settings of ALIBI with a prior."""
-
-    started_by = "labeldp.trainers.methods.alibi:AlibiPrior"
 
     noise: Noise = key(
         Noise.LAPLACE, "Noise on each label. `optimal` is the best pure noise under the prior."
@@ -330,12 +333,16 @@ class AlibiPriorConfig(LearnerConfig, StartedMethod):
         release = under if self.noise is Noise.OPTIMAL else None
         return PlannedCharge.of(mechanism, release=release, before=before)
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.alibi import AlibiPrior
+
+        return AlibiPrior(self, **given)
+
 
 @settings
-class PriorLabelsConfig(LearnerConfig, StartedMethod):
+class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
     """Settings of learning from a prior alone."""
-
-    started_by = "labeldp.trainers.methods.alibi:AlibiPrior"
 
     epsilon: Positive = key(1.0, _EPSILON)
     delta: Share = key(USUAL_DELTA, _DELTA)
@@ -358,12 +365,17 @@ class PriorLabelsConfig(LearnerConfig, StartedMethod):
             epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
         )
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.alibi import AlibiPrior
+
+        return AlibiPrior(self, **given)
+
 
 @settings
-class BitFlipConfig(LearnerConfig, StartedMethod):
+class BitFlipConfig(LearnerConfig, TrainerDefaults):
     """Settings of learning from flipped bits; the release is pure."""
 
-    started_by = "labeldp.trainers.methods.alibi:BitFlipTrainer"
     delta = 0.0
 
     epsilon: Positive = key(1.0, _EPSILON)
@@ -375,12 +387,16 @@ class BitFlipConfig(LearnerConfig, StartedMethod):
         """Return what a trial will pay: one release, shared by all trials with the same flips."""
         return PlannedCharge.of(BitFlip(epsilon=self.epsilon, num_classes=num_classes))
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.alibi import BitFlipTrainer
+
+        return BitFlipTrainer(self, **given)
+
 
 @settings
 class ConsensusConfig(LearnerConfig, NoisyLabels):
     """Settings of consensus retraining on ALIBI or randomized response."""
-
-    started_by = "labeldp.trainers.methods.lp_mst:start_consensus"
 
     retrain_epochs: Count = key(
         15,
@@ -403,6 +419,12 @@ class ConsensusConfig(LearnerConfig, NoisyLabels):
         own = vars(self.learner(epochs=self.epochs - self.retrain_epochs))
         return AlibiConfig(**own, noise=self.noise, epsilon=self.epsilon, delta=self.delta)
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.lp_mst import start_consensus
+
+        return start_consensus(self, **given)
+
 
 class Iterate(StrEnum):
     """Weights that the method returns: the LAST, as in the paper, or the AVERAGE of all steps."""
@@ -414,8 +436,6 @@ class Iterate(StrEnum):
 @settings
 class ConvexConfig(NoisyLabels):
     """Settings of projected SGD for logistic regression."""
-
-    started_by = "labeldp.trainers.methods.convex:Convex"
 
     noise: Noise = key(
         Noise.RANDOMIZED_RESPONSE,
@@ -436,6 +456,12 @@ class ConvexConfig(NoisyLabels):
         "Weights that predict: the `last`, as in the paper, or the `average` of all steps.",
     )
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.convex import Convex
+
+        return Convex(self, **given)
+
 
 class RobustLoss(StrEnum):
     """How noisy labels are learned from; `methods.lp_mst` explains each.
@@ -453,10 +479,8 @@ _TOLERANCE = 1e-9
 
 
 @settings
-class LpMstConfig(LearnerConfig, StartedMethod):
+class LpMstConfig(LearnerConfig, TrainerDefaults):
     """Settings of LP-MST; `epochs` are those of all stages together, `mixup` is the first's."""
-
-    started_by = "labeldp.trainers.methods.lp_mst:start"
 
     epsilon: Positive = key(1.0, "Privacy loss per label, for all stages together.")
     stages: Count = key(
@@ -549,6 +573,12 @@ class LpMstConfig(LearnerConfig, StartedMethod):
             mechanism, release=(self, seed), releases=self.stages, before=before
         )
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.lp_mst import start
+
+        return start(self, **given)
+
 
 @settings
 class RecommenderConfig(LpMstConfig):
@@ -559,8 +589,6 @@ class RecommenderConfig(LpMstConfig):
     for the noise in ratings, which would otherwise draw their mean to the middle.
     """
 
-    started_by = "labeldp.trainers.methods.lp_mst:Recommender"
-
     model: Model = key(ModelName.TWO_BRANCH, "The network.")
     epochs: Count = key(20, "Passes over the training examples.")
     learning_rate: Positive = key(0.1, "Peak learning rate of SGD.")
@@ -568,12 +596,16 @@ class RecommenderConfig(LpMstConfig):
     weight_decay: NonNegative = key(1e-6, "Weight decay of all parameters.")
     loss: RobustLoss = key(RobustLoss.FORWARD, _LOSS)
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.lp_mst import Recommender
+
+        return cast(Trainer, Recommender(self, **given))  # of the trainer that it wraps
+
 
 @settings
-class StagedMomentsConfig(LearnerConfig, StartedMethod):
+class StagedMomentsConfig(LearnerConfig, TrainerDefaults):
     """Settings of moment labels in stages; `epochs` are those of all stages together."""
-
-    started_by = "labeldp.trainers.methods.lp_mst:StagedMoments"
 
     epsilon: Positive = key(1.0, "Privacy loss per label, for all stages together.")
     delta: Share = key(USUAL_DELTA, _DELTA)
@@ -630,6 +662,12 @@ class StagedMomentsConfig(LearnerConfig, StartedMethod):
             charge = PlannedCharge.of(mechanism, release=(self, seed, stage), before=charge)
         return charge
 
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.lp_mst import StagedMoments
+
+        return StagedMoments(self, **given)
+
 
 #: Sums are better up to here, single amounts beyond (docs/amounts.md).
 _SUMS_UP_TO = 3.0
@@ -683,10 +721,9 @@ def chosen_release(
 
 
 @settings
-class AmountsConfig(StartedMethod):
+class AmountsConfig(TrainerDefaults):
     """Settings of regression on released amounts, by boosted trees."""
 
-    started_by = "labeldp.trainers.methods.amounts:AmountTrainer"
     epochs = 1
 
     task: Task = key(Task.REGRESSION, "Task; `regression` selects method=amounts.")
@@ -716,3 +753,9 @@ class AmountsConfig(StartedMethod):
         kind = AmountNoise(release)
         counting, channel = AmountChannel.with_prior(epsilon=self.epsilon, kind=kind)
         return PlannedCharge.of(channel, before=PlannedCharge.of(counting))
+
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.amounts import AmountTrainer
+
+        return AmountTrainer(self, **given)

@@ -34,11 +34,12 @@ from labeldp.trainers.base import (
     settings,
 )
 from labeldp.trainers.settings.methods import PriorSettings
-from labeldp.trainers.settings.trainer import PlannedCharge, StartedMethod
+from labeldp.trainers.settings.trainer import PlannedCharge, TrainerDefaults
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.pate import Pate
 
 #: A vote is one byte.
 MOST_CLASSES = 256
@@ -234,10 +235,8 @@ class AggregatorKind(StrEnum):
 
 
 @settings
-class PateConfig(StartedMethod):
+class PateConfig(TrainerDefaults):
     """Settings of PATE-FM."""
-
-    started_by = "labeldp.trainers.methods.pate:start"
 
     ensemble: EnsembleConfig = key(
         EnsembleConfig(), "The teachers; everything else here reuses their votes."
@@ -413,6 +412,12 @@ class PateConfig(StartedMethod):
                 epsilon=self.prior_epsilon, delta=self.delta, num_classes=num_classes
             ),
         )
+
+    def start(self, **given: Any) -> "Pate":
+        """Return the trainer; the `labels` that are given answer by votes (`AnswerSource`)."""
+        from labeldp.trainers.methods.pate import start
+
+        return start(self, **given)
 
 
 #: Share of epsilon that pays for the checks: among published settings it is 5% to 20%.

@@ -9,8 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -202,18 +201,6 @@ class TrainerDefaults:
         """Refuse data that do not fit, before any trial starts; all data fit."""
 
 
-class StartedMethod(TrainerDefaults):
-    """Settings whose trainer is named by its address, so that no plan loads torch."""
-
-    #: `module:function`, called with these settings and the arguments of `start`.
-    started_by: ClassVar[str]
-
-    def start(self, **given: Unpack[Given]) -> Any:
-        """Request the releases that the training needs and return the `Trainer`."""
-        module, _, function = self.started_by.partition(":")
-        return getattr(import_module(module), function)(self, **given)
-
-
 class TrainerConfig(Protocol):
     """A method's settings: made by `settings`, with plain keys.
 
@@ -247,6 +234,7 @@ class TrainerConfig(Protocol):
     ) -> Trainer:
         """Request the releases that the training needs and set the model up.
 
+        It imports what trains, so that no plan loads torch.
         BudgetExceeded: a release would take a label over the budget.
         """
 

@@ -34,11 +34,10 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import LATTICE, SecureEntropy, SeededNoise
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.api.label_release import METHODS as RELEASES
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
-from labeldp.platform.settings.methods import NAMED
+from labeldp.platform.settings.methods import NAMED, RELEASED
 from labeldp.trainers.data.written import class_name
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
@@ -202,7 +201,7 @@ COLUMNS: dict[str, Any] = {"id_column": "id", "label_column": "label", "person_c
 
 
 @pytest.mark.parametrize("most", [1, EACH])
-@pytest.mark.parametrize("method", RELEASES)
+@pytest.mark.parametrize("method", RELEASED)
 def test_a_party_reveals_no_more_of_five_labels_than_epsilon(
     method: str, most: int, seen: Seen, tmp_path: Path
 ) -> None:

@@ -27,10 +27,10 @@ from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api import party_files, two_parties
-from labeldp.platform.api.label_release import METHODS
 from labeldp.platform.api.party_files import FileNotAsWritten, read_release
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
+from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data import own_files
 from labeldp.trainers.data.files import FileRefused
@@ -833,7 +833,7 @@ def test_a_release_answers_its_own_request_only(
     assert "does not answer" in refusal(*line, "m4", "--request", "elsewhere")
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", RELEASED)
 def test_features_that_fit_refuses_are_not_requested(method: str, tmp_path: Path) -> None:
     features, _ = both_tables(30)
     for column in (["a"] * 29 + [[1, 2]], [1 + 2j] * 30, [np.inf] + [1.0] * 29):

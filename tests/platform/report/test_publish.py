@@ -43,12 +43,12 @@ from labeldp.platform.report.publish import (
 )
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.settings.configuration import (
-    METHODS,
     AuditSettings,
     TrialConfig,
     flatten,
     with_changes,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.vault.audits import PlantedCanaries
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model

@@ -13,7 +13,6 @@ from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy
 from labeldp.platform.cli.config_keys import keys_of
 from labeldp.platform.settings.configuration import (
-    METHODS,
     AshaStop,
     AuditSettings,
     ConfigurationError,
@@ -24,6 +23,7 @@ from labeldp.platform.settings.configuration import (
     to_yaml,
     with_changes,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
 from labeldp.platform.sweep.overrides import parse_overrides

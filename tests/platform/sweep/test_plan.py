@@ -41,6 +41,7 @@ from labeldp.platform.sweep.driver import check, load_data
 from labeldp.platform.sweep.open_sweep import _sizes
 from labeldp.platform.sweep.plan import (
     Plan,
+    as_on_disk,
     free_epsilon,
     plan_of,
     plan_sweep,
@@ -328,7 +329,7 @@ def test_counts_are_those_of_the_data_that_a_sweep_loads(
         np.savez(tmp_path / "mine.npz", features=features, labels=np.arange(100) % 3)
         settings = replace(settings, path=str(tmp_path / "mine.npz"))
     evaluation = EvaluationSettings(held_out_share=share)
-    size = size_of_data(settings, evaluation=evaluation)
+    size = size_of_data(settings, evaluation=evaluation, splits=as_on_disk(settings))
     data = load_data(settings, evaluation=evaluation)
     assert (size.num_labels, size.held_out) == (len(data.train_labels), data.num_held_out)
     assert size.num_classes == data.public.num_classes
@@ -360,9 +361,9 @@ def own(**settings: Any) -> DataSettings:
 )
 def test_plan_and_start_refuse_in_the_same_words(settings: DataSettings, message: str) -> None:
     refusals = []
-    for read in (size_of_data, load_data):
+    for read in (as_on_disk, load_data):
         with pytest.raises(ValueError, match=message) as caught:
-            read(settings, evaluation=EvaluationSettings())
+            read(settings)
         refusals.append(str(caught.value))
     assert refusals[0] == refusals[1]
 

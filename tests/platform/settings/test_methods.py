@@ -1,0 +1,81 @@
+"""The table of methods: whatever an entry states can be reached, and pages name it."""
+
+import re
+
+import pytest
+
+from labeldp.platform.api.classifier import LabelPrivateClassifier
+from labeldp.platform.api.label_release import SINGLE, mechanism_for, privatize
+from labeldp.platform.cli.command_line import VERBS
+from labeldp.platform.cli.config_keys import keys_of
+from labeldp.platform.report.wording import RELEASES
+from labeldp.platform.settings.configuration import TrialConfig, with_changes
+from labeldp.platform.settings.methods import (
+    EVERY,
+    METHODS,
+    NAMED,
+    RELEASED,
+    NamedMethod,
+    named,
+)
+from labeldp.platform.studies.comparison import comparison
+from tests.mechanisms.test_declared_failures import every_mechanism
+from tests.source_tree import ROOT
+from tests.trainers.test_methods import METHODS as TRAINED
+from tests.trainers.test_methods import PATE
+
+
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text()
+
+
+@pytest.mark.parametrize("method", EVERY, ids=lambda method: method.name)
+def test_every_method_is_reached_by_all_that_its_entry_states(method: NamedMethod) -> None:
+    # A sweep and the command line, by `method=`; a trial of it is tested.
+    config = with_changes(TrialConfig(), {"method": method.method, **method.changes})
+    assert type(config.trainer) is METHODS[method.method] is method.settings
+    assert any(facts.methods == (method.method,) for facts in keys_of(method.method))
+    tried = {type(each.config) for each in (*TRAINED.values(), *PATE.values())}
+    assert config.of_amounts or method.settings in tried
+    # The estimator, by its own name.
+    names = page("python.md")
+    assert (f"`{method.name}`" in names) is method.fits
+    assert (NAMED.get(method.name) is method) is method.fits
+    if method.fits:
+        assert named(method.name) is method
+    # A model of the user's own, on its release.
+    offered = re.search(r"Methods are (.*)\.", names)
+    assert offered and (f"`{method.name}`" in offered[1]) is method.estimator
+    taken = re.search(
+        r"own model, for ([^.]*)\.", " ".join(str(LabelPrivateClassifier.__doc__).split())
+    )
+    assert taken and (method.name in re.findall(r"\w+", taken[1])) is method.estimator
+    assert not method.estimator or (method.fits and method.release)
+    # Another party, and `privatize`.
+    assert (method.mechanism is None) is (not method.release)
+    if method.release:
+        assert RELEASED[method.release] is method
+        assert f"`{method.release}`" in page("two_parties.md")
+        (verb,) = [verb for verb in VERBS if verb.words == "request"]
+        (option,) = [param for param in verb.params if param.name == "method"]
+        assert method.release in re.findall(r"\w+", str(option.help))
+        delta = 0.0 if method.pure else 1e-5
+        mechanism = mechanism_for(method.release, epsilon=1.0, delta=delta, num_classes=3)
+        assert type(mechanism) in RELEASES
+    assert (method.release in SINGLE) is method.alone
+    if method.alone:
+        found = privatize([0, 1, 2], epsilon=1.0, classes=3, method=method.release)
+        assert found.epsilon == 1.0 and found.delta == 0.0
+
+
+def test_names_are_unique_and_comparisons_have_the_lines() -> None:
+    assert len({method.name for method in EVERY}) == len(EVERY)
+    lines = [method.line for method in EVERY if method.line]
+    assert len(set(lines)) == len(lines)
+    sweep = comparison("digits")
+    assert {line.name for line in sweep.variants} <= set(lines)
+
+
+def test_every_mechanism_has_its_words() -> None:
+    ours = {kind for kind in every_mechanism() if kind.__module__.startswith("labeldp.mechanisms")}
+    assert ours == set(RELEASES)
