@@ -22,7 +22,6 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms._validate import as_numpy, is_torch
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
 from labeldp.mechanisms.randomness import SeededNoise
@@ -37,9 +36,9 @@ from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
-from labeldp.trainers.methods.evidence import CountEvidence, LabelEvidence
-from labeldp.trainers.methods.smooth_sums import groups_of_rows, labels_of_sums
-from labeldp.trainers.methods.table_stack import MODELS, fit_stack, fit_to_single_labels
+from labeldp.trainers.methods.evidence import LabelEvidence
+from labeldp.trainers.methods.smooth_sums import labels_of_sums
+from labeldp.trainers.methods.table_stack import MODELS, fit_stack, fit_to_single_labels, requested
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
@@ -438,17 +437,13 @@ def fit_estimator(
         soft = labels_of_sums(data.scaled, labels, mechanism=mechanism, seed=0, places=places)
         fitted = fit_to_soft_labels(estimator, rows[places], soft, seed=seed)
         predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
-    elif isinstance(mechanism, ClusterHistograms):
-        groups = groups_of_rows(data.scaled, epsilon=epsilon, seed=0)
-        counts = labels.release(mechanism, groups).values
-        known = CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
-        predictor = fit_stack(rows, known, models=models, seed=seed)
     else:
-        found = mechanism.log_likelihood(labels.release(mechanism).values)
+        evidence = requested(mechanism, labels, data.scaled)
         if estimator is None:
-            predictor = fit_stack(rows, LabelEvidence.of(found), models=models, seed=seed)
+            predictor = fit_stack(rows, evidence, models=models, seed=seed)
         else:
-            fitted = fit_to_single_labels(estimator, rows, found, seed=seed)
+            assert isinstance(evidence, LabelEvidence), "the table of methods says so"
+            fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)
             predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
     def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:

@@ -627,8 +627,10 @@ def fit_release(
         learned_by = "a stack"
     else:
         model = estimator or named_estimator("boosting", rows=count, seed=seed)
-        fit = fit_to_soft_labels if first.of_sums else fit_to_single_labels
-        fitted = fit(model, rows, known, seed=seed)
+        if first.of_sums:
+            fitted = fit_to_soft_labels(model, rows, known, seed=seed)
+        else:
+            fitted = fit_to_single_labels(model, rows, LabelEvidence.of(known), seed=seed)
         predictor = EstimatorPredictor(estimator=fitted, num_classes=len(first.classes))
         learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
         learned_by = type(learner).__name__

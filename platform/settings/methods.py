@@ -19,11 +19,12 @@ from functools import partial
 from typing import Any
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
+from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.extensions import Registry
 from labeldp.trainers.settings.methods import (
+    LEAST_INFORMATION,
     AlibiConfig,
     AlibiPriorConfig,
     AmountsConfig,
@@ -38,6 +39,8 @@ from labeldp.trainers.settings.methods import (
     Randomizer,
     RecommenderConfig,
     StagedMomentsConfig,
+    TableStackConfig,
+    kept_information,
     label_mechanism,
 )
 from labeldp.trainers.settings.pate import PateConfig
@@ -47,8 +50,6 @@ from labeldp.trainers.settings.trainer import what_is_missing
 AUTO = "auto"
 #: Single labels are used where randomized response leaves them as they are this often.
 ENOUGH_KEPT = 0.6
-#: Counts are released where a single label has less information than this, of 1 for a true one.
-LEAST_INFORMATION = 0.15
 #: From so many classes on, a network learns from numbers without names: pixels and embeddings.
 NETWORK_CLASSES = 10
 
@@ -232,6 +233,13 @@ EVERY: tuple[NamedMethod, ...] = (
         release="stages",
         mechanism=_staircase,
     ),
+    NamedMethod(
+        name="table_stack",
+        method="table_stack",
+        settings=TableStackConfig,
+        line="table stack",
+        fits=False,
+    ),
     NamedMethod(name="recommender", method="recommender", settings=RecommenderConfig, fits=False),
     NamedMethod(name="bit_flip", method="bit_flip", settings=BitFlipConfig, line="BitFlip"),
     NamedMethod(name="convex", method="convex", settings=ConvexConfig),
@@ -334,9 +342,7 @@ def choose_for_stack(*, epsilon: float, num_classes: int, single: bool) -> tuple
 
     `single`: one of the models learns from single labels alone.
     """
-    sets = SubsetSelection(epsilon=epsilon, num_classes=num_classes)
-    spread = sets.size * (num_classes - sets.size)
-    share = sets.agreement.gain**2 * (num_classes - 1) / spread
+    share = kept_information(epsilon=epsilon, num_classes=num_classes)
     facts = f"at epsilon {epsilon:g} a single label of {num_classes} classes keeps {share:.0%}"
     if single or share >= LEAST_INFORMATION:
         why = "an own model needs it" if single and share < LEAST_INFORMATION else "enough"

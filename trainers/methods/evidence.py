@@ -76,7 +76,10 @@ class LabelEvidence:
         All mechanisms here treat classes alike, so that the release itself shows `own` and `other`.
         """
         highest = log_likelihood.max(1, keepdims=True)
-        chances = np.exp(np.asarray(log_likelihood, np.float64) - highest)
+        return cls._of(np.exp(np.asarray(log_likelihood, np.float64) - highest))
+
+    @classmethod
+    def _of(cls, chances: Floats) -> Self:
         flat = chances / chances.sum(1, keepdims=True)
         classes = flat.shape[1]
         likelier = flat > (1 + 1e-9) / classes
@@ -110,7 +113,7 @@ class LabelEvidence:
 
     def only(self, rows: NDArray[np.bool_]) -> Self:
         """As in `Evidence`; shares are found anew."""
-        return self.of(np.log(self.chances[rows]))
+        return self._of(self.chances[rows])
 
     def folds(self, count: int, *, seed: int) -> NDArray[np.intp]:
         """As in `Evidence`."""

@@ -21,16 +21,17 @@ True
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 
-from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.methods.any_model import fit_to_soft_labels
-from labeldp.trainers.methods.evidence import Evidence, LabelEvidence
+from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
+from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
 from labeldp.trainers.models.table_models import (
     Constant,
@@ -43,6 +44,8 @@ from labeldp.trainers.models.table_models import (
     calibrated,
     probabilities,
 )
+from labeldp.trainers.settings.methods import TableStackConfig
+from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
 
@@ -192,6 +195,20 @@ def fit_stack(
     return fit_and_predict(rows, evidence, models=models, seed=seed, jobs=jobs)[0]
 
 
+def requested(
+    mechanism: Any, labels: LabelSource, scaled: NDArray[np.floating]
+) -> CountEvidence | LabelEvidence:
+    """Request a release of the labels of rows [N, D], whose columns have variance 1, and read it.
+
+    Groups of rows do not depend on a trial's seed, so that equal requests share a release.
+    """
+    if not isinstance(mechanism, ClusterHistograms):
+        return LabelEvidence.of(mechanism.log_likelihood(labels.release(mechanism).values))
+    groups = groups_of_rows(scaled, epsilon=mechanism.epsilon, seed=0)
+    counts = labels.release(mechanism, groups).values
+    return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
+
+
 def fit_and_predict(
     rows: NDArray[np.floating],
     evidence: Evidence,
@@ -253,15 +270,33 @@ def fit_and_predict(
 
 
 def fit_to_single_labels(
-    estimator: Any, rows: NDArray[Any], log_likelihood: NDArray[np.floating], *, seed: int
+    estimator: Any, rows: NDArray[Any], evidence: LabelEvidence, *, seed: int
 ) -> Any:
     """Return a clone of a classifier fitted to released labels of rows [N, D].
 
-    `log_likelihood` [N, K] is that of the release for each row and class, from 0..K-1. A model that
-    has seen a row's noisy label agrees with it too readily. So a stack of other rows is the prior
+    A model that has seen a row's noisy label agrees with it too readily. So a stack of other rows is the prior
     of a row, and the classifier learns from labels drawn from the posterior.
     """
-    evidence = LabelEvidence.of(log_likelihood)
     _, prior = fit_and_predict(rows, evidence, seed=seed, every_row=True)
-    refined = posterior(log_likelihood, np.log(np.maximum(prior, _LEAST_PRIOR)))
+    joint = evidence.chances * np.maximum(prior, _LEAST_PRIOR)
+    refined = joint / joint.sum(1, keepdims=True)
     return fit_to_soft_labels(estimator, rows, refined, seed=seed)
+
+
+class TableStack(FittedAtOnce):
+    """A stack on one release of a table's labels, in a sweep."""
+
+    def __init__(self, config: TableStackConfig, **given: Unpack[Given]) -> None:
+        data, labels, self._seed = given["data"], given["labels"], given["seed"]
+        given["performance"].limit_threads()
+        data.require_numbers(user="table_stack")
+        self._data = data
+        self._rows = data.train_features.flatten(1).float().numpy()
+        self._evidence = requested(config.mechanism(data.num_classes), labels, self._rows)
+
+    def evaluate(self) -> float:
+        """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
+        return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
+
+    def _fitted(self) -> Stack:
+        return fit_stack(self._rows, self._evidence, seed=self._seed)

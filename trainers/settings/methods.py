@@ -2,7 +2,7 @@
 
 import math
 from enum import StrEnum
-from typing import Unpack, cast
+from typing import Any, Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -718,6 +718,64 @@ def chosen_release(
         return release
     best = sums and epsilon <= _SUMS_UP_TO
     return AmountRelease.SUMS if best else AmountRelease.RANDOMIZED_RESPONSE
+
+
+class StackRelease(StrEnum):
+    """What a stack asks of labels: noisy COUNTS in groups of like rows, or LABELS one by one.
+
+    AUTO takes counts where a single label says little.
+    """
+
+    AUTO = "auto"
+    COUNTS = "counts"
+    LABELS = "labels"
+
+
+#: Counts say more where a noisy label has less information than this, of 1 for a true one.
+LEAST_INFORMATION = 0.15
+
+
+def kept_information(*, epsilon: float, num_classes: int) -> float:
+    """Return the information that the best set of classes has of a label, of 1 for a true one.
+
+    It is the square of the correlation between a class and its place in the set.
+    """
+    sets = SubsetSelection(epsilon=epsilon, num_classes=num_classes)
+    spread = sets.size * (num_classes - sets.size)
+    return sets.agreement.gain**2 * (num_classes - 1) / spread
+
+
+@settings
+class TableStackConfig(TrainerDefaults):
+    """Settings of several models of a table, which learn from one release; it is pure."""
+
+    epochs = 1
+    delta = 0.0
+
+    release: StackRelease = key(
+        StackRelease.AUTO,
+        "Release of the labels: `counts` of classes in groups of like rows, or noisy `labels`. "
+        "`auto` chooses by epsilon and the number of classes.",
+    )
+    epsilon: Positive = key(1.0, "Privacy loss per label.")
+
+    def mechanism(self, num_classes: int) -> ClusterHistograms | SubsetSelection:
+        """Return the mechanism of the release."""
+        given: Any = {"epsilon": self.epsilon, "num_classes": num_classes}
+        counts = self.release is StackRelease.COUNTS
+        if self.release is StackRelease.AUTO:
+            counts = kept_information(**given) < LEAST_INFORMATION
+        return ClusterHistograms(**given) if counts else SubsetSelection(**given)
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay; trials of equal mechanisms share a release."""
+        return PlannedCharge.of(self.mechanism(num_classes))
+
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its release."""
+        from labeldp.trainers.methods.table_stack import TableStack
+
+        return TableStack(self, **given)
 
 
 @settings
