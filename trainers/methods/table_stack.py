@@ -274,8 +274,8 @@ def fit_to_single_labels(
 ) -> Any:
     """Return a clone of a classifier fitted to released labels of rows [N, D].
 
-    A model that has seen a row's noisy label agrees with it too readily. So a stack of other rows is the prior
-    of a row, and the classifier learns from labels drawn from the posterior.
+    A model that has seen a row's noisy label agrees with it too readily. So a stack of other rows
+    is the prior of a row, and the classifier learns from labels drawn from the posterior.
     """
     _, prior = fit_and_predict(rows, evidence, seed=seed, every_row=True)
     joint = evidence.chances * np.maximum(prior, _LEAST_PRIOR)

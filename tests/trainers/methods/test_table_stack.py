@@ -1,0 +1,196 @@
+"""Stacks of models of a table: what they read of a release, mix, keep and never see."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.typing import NDArray
+from scipy.special import softmax
+from sklearn.metrics import roc_auc_score
+from sklearn.neighbors import KNeighborsClassifier
+
+from labeldp import LabelPrivateClassifier, SharedVault
+from labeldp.mechanisms.channels import SubsetSelection
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
+from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
+from labeldp.trainers.models.trained_model import load_model
+from labeldp.trainers.settings.methods import StackRelease, TableStackConfig, kept_information
+
+ROWS = np.random.default_rng(0).normal(size=(900, 4))
+LABELS = (ROWS[:, 0] + ROWS[:, 1] > 0).astype(np.int64)
+
+
+def noisy(labels: NDArray[np.int64], *, epsilon: float, classes: int) -> LabelEvidence:
+    mechanism = SubsetSelection(epsilon=epsilon, num_classes=classes)
+    sets = mechanism.release(labels, generator=np.random.default_rng(1))
+    return LabelEvidence.of(mechanism.log_likelihood(sets))
+
+
+def counted(labels: NDArray[np.int64], *, epsilon: float, classes: int) -> CountEvidence:
+    mechanism = ClusterHistograms(epsilon=epsilon, num_classes=classes)
+    groups = np.arange(len(labels)) % 30
+    counts = mechanism.release(labels, groups, generator=np.random.default_rng(1))
+    return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
+
+
+@pytest.mark.parametrize("evidence", [noisy, counted])
+@pytest.mark.parametrize("classes", [2, 5])
+def test_the_pull_is_the_slope_of_the_cost(evidence: Any, classes: int) -> None:
+    generator = np.random.default_rng(2)
+    known: Evidence = evidence(generator.integers(classes, size=60), epsilon=1.0, classes=classes)
+    logits = generator.normal(size=(60, classes))
+    pull = known.pull(softmax(logits, axis=1))
+    for row, column in [(0, 0), (17, 1), (59, classes - 1)]:
+        moved = np.zeros_like(logits)
+        moved[row, column] = 1e-5
+        after, before = (known.cost(softmax(logits + sign * moved, axis=1)) for sign in (1, -1))
+        assert (after - before) / 2e-5 == pytest.approx(pull[row, column], rel=1e-4, abs=1e-7)
+
+
+@pytest.mark.parametrize(("epsilon", "classes"), [(0.5, 2), (1.0, 3), (2.0, 10), (4.0, 7)])
+def test_a_release_shows_its_own_channel(epsilon: float, classes: int) -> None:
+    labels = np.random.default_rng(3).choice(
+        classes, size=40_000, p=np.arange(1, classes + 1) / sum(range(classes + 1))
+    )
+    mechanism = SubsetSelection(epsilon=epsilon, num_classes=classes)
+    evidence = noisy(labels, epsilon=epsilon, classes=classes)
+    assert evidence.own == pytest.approx(mechanism.keep_probability, abs=1e-9)
+    assert evidence.own - evidence.other == pytest.approx(mechanism.agreement.gain, abs=1e-9)
+    expected = kept_information(epsilon=epsilon, num_classes=classes)
+    assert evidence.information == pytest.approx(expected, abs=1e-9)
+    shares = np.bincount(labels, minlength=classes) / len(labels)
+    assert np.abs(evidence.shares - shares).max() < 0.05
+
+
+def test_a_class_that_seems_absent_keeps_the_share_of_its_error() -> None:
+    for evidence in (noisy, counted):
+        known = evidence(np.zeros(400, np.int64), epsilon=1.0, classes=3)
+        assert (known.shares > 0.01).all() and known.shares[0] > 0.7
+
+
+def test_folds_of_counts_are_whole_groups() -> None:
+    evidence = counted(LABELS, epsilon=1.0, classes=2)
+    folds = evidence.folds(5, seed=0)
+    assert all(len(set(folds[evidence.groups == group])) == 1 for group in range(30))
+    some = evidence.only(folds == 0)
+    assert len(some.counts) == 6 and some.groups.max() == 5
+    assert sorted(np.bincount(folds)) == [180] * 5
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_a_stack_learns_and_its_weights_add_up(epsilon: float) -> None:
+    stack = fit_stack(ROWS[:700], noisy(LABELS[:700], epsilon=epsilon, classes=2), seed=0)
+    predicted = stack.predict(ROWS[700:])
+    assert roc_auc_score(LABELS[700:], predicted[:, 1]) > 0.95
+    names, weights, likelihoods = zip(*stack.models, strict=True)
+    assert sum(weights) == pytest.approx(1) and len(set(names)) == len(names)
+    best = max(zip(likelihoods, names, strict=True))[1]
+    assert best != "constant" and likelihoods[names.index("constant")] < max(likelihoods)
+
+
+def test_predictions_of_other_rows_do_not_know_a_row() -> None:
+    # The label of one row changes: its own held-out prediction must not.
+    evidence = noisy(LABELS, epsilon=2.0, classes=2)
+    turned = evidence.chances.copy()
+    turned[5] = turned[5, ::-1]
+    models = ("constant", "linear")
+    _, before = fit_and_predict(ROWS, evidence, models=models, seed=0)
+    _, after = fit_and_predict(ROWS, LabelEvidence.of(np.log(turned)), models=models, seed=0)
+    moved = np.abs(before - after).max(1)
+    # Weights and the exponent are of all rows, and move every prediction a little.
+    assert moved[5] < 0.01 and moved.max() < 0.05
+    assert len(before) == len(ROWS)
+
+
+def test_noise_alone_is_told_apart_from_a_signal() -> None:
+    labels = np.random.default_rng(4).integers(2, size=2000)
+    rows = np.random.default_rng(5).normal(size=(2000, 4))
+    stack = fit_stack(rows, noisy(labels, epsilon=0.5, classes=2), seed=0)
+    assert np.abs(stack.predict(rows) - 0.5).max() < 0.35
+
+
+@pytest.mark.parametrize("epsilon", [1.0, 4.0])
+def test_a_rare_class_is_not_lost(epsilon: float) -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(9000, 6))
+    labels = (rows[:, 0] + rows[:, 1] + 0.5 * generator.normal(size=9000) > 2.9).astype(int)
+    model = LabelPrivateClassifier(epsilon=epsilon, classes=2, noise_seed=0, random_state=0)
+    model.fit(rows[:6000], labels[:6000])
+    assert roc_auc_score(labels[6000:], model.predict_proba(rows[6000:])[:, 1]) > 0.95
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_a_saved_stack_predicts_alike(epsilon: float, tmp_path: Path) -> None:
+    labels = np.where(LABELS == 1, "yes", "no")
+    model = LabelPrivateClassifier(epsilon=epsilon, classes=["no", "yes"], random_state=0)
+    model.fit(ROWS, labels).save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert (loaded.predict_proba(ROWS) == model.predict_proba(ROWS)).all()
+    assert loaded.predictor.models == model.models_
+
+
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+def test_the_release_is_chosen_by_public_numbers() -> None:
+    kinds = {
+        epsilon: LabelPrivateClassifier(epsilon=epsilon, classes=2, random_state=0)
+        .fit(ROWS, LABELS)
+        .method_
+        for epsilon in (0.5, 1.0)
+    }
+    assert kinds == {0.5: "cluster_labels", 1.0: "subset"}
+    for release, mechanism in [
+        (StackRelease.COUNTS, ClusterHistograms),
+        (StackRelease.LABELS, SubsetSelection),
+    ]:
+        assert isinstance(TableStackConfig(release=release).mechanism(2), mechanism)
+    assert isinstance(TableStackConfig(epsilon=0.5).mechanism(2), ClusterHistograms)
+
+
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+@pytest.mark.parametrize("epsilon", [0.5, 2.0])
+def test_requests_do_not_depend_on_labels_or_seeds(epsilon: float, tmp_path: Path) -> None:
+    vaults = [SharedVault(tmp_path / str(number)) for number in range(2)]
+    for vault, labels in zip(vaults, (LABELS, 1 - LABELS), strict=True):
+        for seed in (0, 1):
+            LabelPrivateClassifier(epsilon=epsilon, classes=2, random_state=seed, vault=vault).fit(
+                ROWS, labels
+            )
+    for vault in vaults:
+        assert [charge.epsilon for charge in vault.charges()] == [epsilon], "paid once"
+    keys = [[charge.key for charge in vault.charges()] for vault in vaults]
+    assert keys[0] == keys[1]
+
+
+def test_models_are_chosen_and_own_ones_join() -> None:
+    own = KNeighborsClassifier(100)
+    model = LabelPrivateClassifier(
+        epsilon=2.0, classes=2, random_state=0, settings={"models": ["linear", own]}
+    ).fit(ROWS, LABELS)
+    names = [name for name, _, _ in model.models_]
+    assert names[-1] == "KNeighborsClassifier" and all("linear" in name for name in names[:-1])
+    assert model.score(ROWS, LABELS) > 0.9
+    assert "subset" in model.summary_ and "linear" in model.summary_
+    for wrong, words in [
+        (["liner"], "did you mean linear"),
+        ("linear", "give a list"),
+        ([], "give a list"),
+        ([KNeighborsClassifier], "is the class"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            LabelPrivateClassifier(classes=2, settings={"models": wrong}).fit(ROWS, LABELS)
+
+
+def test_classes_that_do_not_occur_and_columns_without_numbers() -> None:
+    table = pd.DataFrame(ROWS, columns=list("abcd"))
+    table["town"] = np.where(ROWS[:, 2] > 0, "north", "south")
+    table["same"] = 1.0
+    labels = np.array(["low", "high"])[LABELS]
+    model = LabelPrivateClassifier(
+        epsilon=20.0, classes=["high", "low", "never"], random_state=0
+    ).fit(table, labels)
+    found = model.predict_proba(table)
+    assert found.shape == (900, 3) and np.allclose(found.sum(1), 1, atol=1e-6)
+    assert model.score(table, labels) > 0.9 and found[:, 2].max() < 0.2
