@@ -140,9 +140,11 @@ def fit_trees(
     from sklearn.ensemble import HistGradientBoostingClassifier
 
     places, labels = np.nonzero(evidence.likelier)
-    if labels.min() == labels.max():  # boosting needs two
+    weights = None
+    if labels.min() == labels.max():  # boosting needs two classes: another one that weighs nothing
         places = np.append(places, 0)
         labels = np.append(labels, (labels[0] + 1) % len(evidence.shares))
+        weights = np.append(np.ones(len(labels) - 1), _TINY)
     leaf = _LEAST_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
     trees = HistGradientBoostingClassifier(
         max_iter=max(rounds),
@@ -152,7 +154,7 @@ def fit_trees(
         early_stopping=False,
         random_state=seed,
     )
-    return _inverted(trees.fit(rows[places], labels), evidence, rounds)
+    return _inverted(trees.fit(rows[places], labels, weights), evidence, rounds)
 
 
 def fit_own(
@@ -297,6 +299,10 @@ class TableStack(FittedAtOnce):
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
         return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
+
+    def _loss(self) -> float:
+        """Mean cost of a row by the models' held-out predictions."""
+        return -float(self._predictor.weights @ self._predictor.likelihoods)
 
     def _fitted(self) -> Stack:
         return fit_stack(self._rows, self._evidence, seed=self._seed)

@@ -201,5 +201,5 @@ def test_identifiers_are_not_numbers_and_classes_of_ratings_are(ratings: Labelle
             trained(config, given, epochs=0)
     with pytest.raises(ValueError, match=r"identifiers.*data\.features=patches"):
         described_by_features(data)
-    with pytest.raises(ValueError, match=r"row 1, column 1 is -1; .* are counted from 0"):
+    with pytest.raises(ValueError, match=r"row 1 is \[2, -1\]; .* count from 0"):
         replace(data, train_features=torch.tensor([[0, 0], [2, -1]]))

@@ -160,8 +160,8 @@ def test_requests_do_not_depend_on_labels_or_seeds(epsilon: float, tmp_path: Pat
             )
     for vault in vaults:
         assert vault.total(delta=0.0) == (epsilon, 0.0), "paid once"
-    keys = [[charge.key for charge in vault.charges()] for vault in vaults]
-    assert keys[0] == keys[1]
+    events = [[charge.event for charge in vault.charges()] for vault in vaults]
+    assert events[0] == events[1]
 
 
 def test_models_are_chosen_and_own_ones_join() -> None:
