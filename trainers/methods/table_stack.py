@@ -20,13 +20,16 @@ True
 """
 
 import math
-from collections.abc import Sequence
+import os
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Unpack
 
 import numpy as np
-from joblib import Parallel, delayed
+from joblib import Parallel, cpu_count, delayed
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
+from threadpoolctl import threadpool_limits
 
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.methods.any_model import fit_to_soft_labels
@@ -53,14 +56,14 @@ Floats = NDArray[np.float64]
 MODELS = ("constant", "linear", "kernel", "boosting")
 #: Below this number of rows each is predicted by models of four fifths of the others; above, a
 #: fifth of the rows is.
-_FOLDED_ROWS, _FOLDS = 20_000, 5
+_FOLDED_ROWS, _FOLDS = 20_000, 4
 #: Strengths of the penalty on squared weights.
 _STRENGTHS = {"standard_columns": (100.0, 10.0, 1.0), "smooth_functions": (3.0, 0.3, 0.03)}
-_MOST_STEPS = 60
+_MOST_STEPS, _SETTLED = 60, 1e-6
 #: Functions of a kernel: so many at least and at most, and one for so many rows.
 _FEWEST_FUNCTIONS, _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 20, 200, 8
 #: Leaves of trees, and the rounds of boosting after which they are read.
-_SMALL_TREES, _LARGE_TREES = (8, (15, 40, 100)), (31, (30, 100))
+_SMALL_TREES, _LARGE_TREES = (8, (15, 40, 100)), (31, (20, 60))
 #: Larger trees need so much information in a label.
 _INFORMED = 0.5
 _RATE, _LEAST_LEAF, _LEAF_SHARE = 0.08, 20, 0.1
@@ -98,7 +101,7 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
     found = np.append(np.zeros(columns.shape[1] * outputs), start)
     every = []
     for strength in strengths:
-        options = {"maxiter": _MOST_STEPS}
+        options = {"maxiter": _MOST_STEPS, "ftol": _SETTLED}
         found = minimize(cost, found, (strength,), "L-BFGS-B", jac=True, options=options).x
         every.append(found)
     together = np.stack(every)
@@ -187,14 +190,13 @@ def fit_stack(
     *,
     models: Sequence[Any] = MODELS,
     seed: int,
-    jobs: int = 1,
 ) -> Stack:
     """Return the stack of a release of the labels of rows [N, D].
 
     `models` are some of `MODELS`, and classifiers of scikit-learn's kind, which only learn from
-    single labels; `jobs` is the number of threads.
+    single labels.
     """
-    return fit_and_predict(rows, evidence, models=models, seed=seed, jobs=jobs)[0]
+    return fit_and_predict(rows, evidence, models=models, seed=seed)[0]
 
 
 def requested(
@@ -211,18 +213,24 @@ def requested(
     return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
 
 
+def _on_one_thread(work: Callable[[], Any]) -> Any:
+    """Do a part of the work: threads that wait for each other take many times as long."""
+    with threadpool_limits(1):
+        return work()
+
+
 def fit_and_predict(
     rows: NDArray[np.floating],
     evidence: Evidence,
     *,
     models: Sequence[Any] = MODELS,
     seed: int,
-    jobs: int = 1,
     every_row: bool = False,
 ) -> tuple[Stack, Floats]:
     """Return a stack, and predictions [N, K] of rows by models of other rows.
 
-    They are those of all rows with `every_row`, or where rows are few, and of some otherwise.
+    They are those of all rows with `every_row`, or where rows are few, and of some otherwise. Fits
+    run side by side, as many as OMP_NUM_THREADS or the processor's cores allow.
     """
     count = int(np.clip(len(rows) / _ROWS_PER_FUNCTION, _FEWEST_FUNCTIONS, _MOST_FUNCTIONS))
     views: tuple[Any, ...] = ()
@@ -249,8 +257,10 @@ def fit_and_predict(
     few = len(rows) < _FOLDED_ROWS
     folds = evidence.folds(_FOLDS if few or not every_row else 2, seed=seed)
     held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
-    work = [delayed(fitted)(table, evidence), *(delayed(predicted)(held) for held in held_out)]
-    families, *parts = Parallel(n_jobs=jobs, prefer="threads")(work)
+    work = [partial(fitted, table, evidence), *(partial(predicted, held) for held in held_out)]
+    jobs = int(os.environ.get("OMP_NUM_THREADS") or cpu_count())
+    run = delayed(_on_one_thread)
+    families, *parts = Parallel(n_jobs=jobs, prefer="threads")(run(each) for each in work)
     seen = np.any(held_out, axis=0)
     together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
     for held, part in zip(held_out, parts, strict=True):
