@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo check test slim compare-rivals faults mutants ui bench measure docs lint clean
+.PHONY: help install demo check test slim tables compare-rivals faults mutants ui bench measure docs lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -60,6 +60,10 @@ bench: $(STAMP)
 ## make measure  the other measurements: canaries, rates, estimates
 measure: $(STAMP)
 	$(BIN)/python -m pytest -m benchmark tests/benchmarks tests/mechanisms -s -o timeout=900
+
+## make tables   the default beside simple ways on tables of other people: writes docs/tables.md
+tables: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.tables
 
 ## make compare-rivals  the same tasks by other libraries, in environments of their own
 compare-rivals: $(STAMP)

@@ -32,7 +32,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.methods.any_model import some_of
-from labeldp.trainers.models.smooth_functions import SAMPLE, SmoothFunctions, blocks
+from labeldp.trainers.models.smooth_functions import CLIPPED, SAMPLE, SmoothFunctions, blocks
 from labeldp.trainers.settings.trainer import LabelSource
 
 Floats = NDArray[np.float32]
@@ -41,8 +41,7 @@ Floats = NDArray[np.float32]
 #: and rows with more leverage than this share of all rows are shortened.
 _SMOOTHNESS, _KEPT_WHOLE = 10.0, 0.9
 _MOST_FUNCTIONS = 400
-#: Groups of rows are found by this many functions.
-_GROUPING_FUNCTIONS, _MOST_GROUPS = 64, 1000
+_MOST_GROUPS = 1000
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
 #: them exactly, and the answer is read with the requested weights.
@@ -61,14 +60,15 @@ def worthwhile(*, rows: int, noise_std: float) -> int:
 
 
 def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> NDArray[np.uint32]:
-    """Return numbers of groups of like rows [N], so large that noise is a small part of a count."""
+    """Return numbers of groups of like rows [N], so large that noise is a small part of a count.
+
+    Columns have variance 1.
+    """
     from sklearn.cluster import MiniBatchKMeans
 
-    functions = SmoothFunctions.learned(rows, count=_GROUPING_FUNCTIONS, seed=seed)
-    values = functions(rows)
     count = int(np.clip(np.sqrt(len(rows) * epsilon), 1, min(_MOST_GROUPS, len(rows))))
     groups = MiniBatchKMeans(count, batch_size=4096, n_init=1, random_state=seed)
-    numbers = groups.fit_predict(values * functions.strengths**0.5)
+    numbers = groups.fit_predict(np.clip(rows, -CLIPPED, CLIPPED))
     return np.unique(numbers, return_inverse=True)[1].astype(np.uint32)
 
 

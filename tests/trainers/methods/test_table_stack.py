@@ -16,6 +16,7 @@ from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
+from labeldp.trainers.models.table_models import Stack
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.settings.methods import StackRelease, TableStackConfig, kept_information
 
@@ -129,7 +130,7 @@ def test_a_saved_stack_predicts_alike(epsilon: float, tmp_path: Path) -> None:
     model.fit(ROWS, labels).save(tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert (loaded.predict_proba(ROWS) == model.predict_proba(ROWS)).all()
-    assert loaded.predictor.models == model.models_
+    assert isinstance(loaded.predictor, Stack) and loaded.predictor.models == model.models_
 
 
 @pytest.mark.filterwarnings("ignore:labels of these rows")
