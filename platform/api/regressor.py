@@ -29,7 +29,7 @@ from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
-from labeldp.trainers.methods.amounts import named_regressor, requested
+from labeldp.trainers.methods.amounts import default_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.settings.methods import AmountLoss, AmountRelease, chosen_release
 
@@ -119,11 +119,12 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         estimator = self.estimator
         if estimator is None:
-            estimator = named_regressor(
+            estimator = default_regressor(
                 self.loss, quantile=self.quantile, rows=len(numbers), seed=seed
             )
+        else:
+            check_learner(estimator, kind="regressor")
         of_mean = AmountLoss(self.loss).of_mean
-        check_learner(estimator, kind="regressor")
 
         def learn(labels: FitLabels, places: NDArray[np.intp]) -> Any:
             some = data.only(places)

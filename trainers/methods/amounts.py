@@ -18,9 +18,15 @@ from typing import Any, Unpack
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
+from scipy.optimize import nnls
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingRegressor
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
+from sklearn.kernel_approximation import Nystroem
+from sklearn.linear_model import Ridge
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.amounts import (
@@ -40,6 +46,10 @@ from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 Floats = NDArray[np.float64]
 
 _ROUNDS, _FOLDS = 2, 2
+#: Penalties of ridge regression, on columns and on functions of a kernel, and how many these are.
+_PENALTY, _PENALTY_OF_KERNEL, _FUNCTIONS = 10.0, 1.0, 100
+#: Variances of an amount that models explain by chance.
+_CHANCE = 2.0
 #: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
 _LEAST_MEAN = 1e-6
@@ -59,12 +69,19 @@ def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
     )
 
 
+def default_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
+    """Return boosted trees for a loss; None, a stack, for the squared one."""
+    if loss == "squared":
+        return None
+    return named_regressor(loss, quantile=quantile, rows=rows, seed=seed)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Requested:
     """Releases of the amounts of rows, ready for any regressor.
 
-    `fit(estimator, of_mean=, seed=)` returns a fitted clone of a regressor; `of_mean` is whether
-    its loss estimates the mean.
+    `fit(estimator, of_mean=, seed=)` returns a fitted clone of a regressor, or for None what is
+    best for the mean; `of_mean` is whether its loss estimates the mean.
     """
 
     fit: Callable[..., Any]
@@ -92,6 +109,8 @@ def requested(
         def fit_mean(estimator: Any, *, of_mean: bool, seed: int) -> Any:
             some = some_of(len(rows), seed=seed)
             mean = mean_of_sums(answer, summed, some, noise_std=sums.noise_std)
+            if estimator is None:
+                estimator = named_regressor("squared", quantile=0.5, rows=len(rows), seed=seed)
             return clone(estimator).fit(rows[some], mean)
 
         return Requested(fit=fit_mean)
@@ -108,6 +127,35 @@ def requested(
     return Requested(fit=fit, figures={"share_at_bounds_estimated": share})
 
 
+def models_of_amounts(*, rows: int, seed: int) -> list[tuple[str, Any]]:
+    """Return the models that a stack mixes for N rows, each with its name."""
+    scaled = [
+        StandardScaler(),
+        Nystroem(n_components=min(_FUNCTIONS, rows // 2), random_state=seed),
+    ]
+    return [
+        ("ridge", make_pipeline(StandardScaler(), Ridge(_PENALTY))),
+        ("kernel", make_pipeline(*scaled, Ridge(_PENALTY_OF_KERNEL))),
+        ("boosting", named_regressor("squared", quantile=0.5, rows=rows, seed=seed)),
+    ]
+
+
+def mixing_weights(predicted: Floats, amounts: Floats) -> Floats:
+    """Return weights [M + 1] of a constant and of models with held-out predictions [N, M].
+
+    `amounts` [N] are unbiased. Weights are those of least squares, not below 0 and 1 together at
+    most. What models explain by chance is taken off (James and Stein, 1961), so that noise alone
+    leaves the constant.
+    """
+    around = amounts - amounts.mean()
+    moved = predicted - amounts.mean()
+    found, _ = nnls(moved, around)
+    found /= max(1.0, found.sum())
+    explained = float(around @ moved @ found) / float(np.square(around).mean())
+    found *= max(0.0, 1 - _CHANCE / max(explained, _CHANCE))
+    return np.append(1 - found.sum(), found)
+
+
 def fit_to_outputs(
     estimator: Any,
     rows: NDArray[Any],
@@ -121,22 +169,34 @@ def fit_to_outputs(
     """Return a clone of a regressor fitted to numbers of outputs [N] of rows [N, D].
 
     `of_mean`: whether its loss estimates the mean; otherwise it learns from a likely amount of each
-    row. `prior` [BINS] is a charged one.
+    row. `prior` [BINS] is a charged one. None stands for a stack.
     """
     # One more output, which reveals nothing.
     likelihood = np.vstack((table.probabilities.T, np.ones(len(CENTERS))))[outputs]
     amounts = np.append(table.outputs, prior @ CENTERS)[outputs]
     noise = table.error(prior)
-    own_model = named_regressor("squared", quantile=0.5, rows=len(rows) // 2, seed=seed)
-    target, guess = amounts, np.empty(len(rows))
+    # Some channels pull outputs to the middle: their slope is below 1.
+    means = table.probabilities @ table.outputs
+    middle = prior @ CENTERS
+    slope = prior @ ((CENTERS - middle) * means) / (prior @ (CENTERS - middle) ** 2)
+    unbiased = middle + (amounts - prior @ means) / slope
+    models = models_of_amounts(rows=len(rows) // 2, seed=seed)
+    target, guesses = amounts, np.empty((len(rows), len(models)))
     for each in range(_ROUNDS):
         for known, other in KFold(_FOLDS, shuffle=True, random_state=seed + each).split(rows):
-            guess[other] = own_model.fit(rows[known], target[known]).predict(rows[other])
-        guess = np.clip(guess, 0, 1)
+            for place, (_, model) in enumerate(models):
+                guesses[other, place] = model.fit(rows[known], target[known]).predict(rows[other])
+        weights = mixing_weights(guesses, unbiased)
+        guess = np.clip(weights[0] * unbiased.mean() + guesses @ weights[1:], 0, 1)
         spread = np.clip(np.mean((amounts - guess) ** 2) - noise, _LEAST_VARIANCE, _MOST_VARIANCE)
         chances = likelihood * np.exp((CENTERS - guess[:, None]) ** 2 / (-2 * spread))
         chances /= chances.sum(1, keepdims=True)
         target = chances @ CENTERS
+    if estimator is None:
+        models = [("constant", DummyRegressor()), *models_of_amounts(rows=len(rows), seed=seed)]
+        stack = VotingRegressor(models, weights=weights)
+        stack.estimators_ = [model.fit(rows, target) for _, model in models]
+        return stack
     if of_mean:
         return clone(estimator).fit(rows, target)
     return clone(estimator).fit(rows, CENTERS[drawn(chances, seed=seed)])
@@ -211,7 +271,7 @@ class AmountTrainer(FittedAtOnce):
 
     def _fitted(self) -> AmountPredictor:
         loss = self.config.loss
-        estimator = named_regressor(
+        estimator = default_regressor(
             loss.value, quantile=self.config.quantile, rows=len(self._rows), seed=self._seed
         )
         fitted = self._requested.fit(estimator, of_mean=loss.of_mean, seed=self._seed)
