@@ -58,6 +58,7 @@ for line in ("predict model log/test.parquet -o predictions.csv", "sweep quickst
         ended = end.code
     assert ended == 2, line
 LabelPrivateClassifier(epsilon=4, classes=2).fit(rows, labels)
+LabelPrivateClassifier("pate", epsilon=4, classes=2).fit(rows, labels)
 """
 
 

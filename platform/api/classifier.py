@@ -59,6 +59,11 @@ from labeldp.trainers.settings.methods import PriorSource
 _SHOWN = 0.01
 
 
+def _rehearsed(models: Sequence[Any]) -> Sequence[Any]:
+    """Return the models of a rehearsal: boosting fits all numbers, and takes the longest."""
+    return [each for each in models if not isinstance(each, str) or each != "boosting"] or models
+
+
 def network_fits() -> Any:
     """Import what fits a method's own model: torch, which takes seconds, or is not installed."""
     try:
@@ -189,6 +194,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         )
         method, reason = self._method(len(classes), persons=groups is not None, stacks=stacks)
         stacked = stacks and method.stack
+        if "models" in (self.settings or {}) and not stacked:
+            raise ValueError(
+                f"settings has 'models', which a stack mixes, but method {method.name!r} has a "
+                "network here: leave other settings and groups out, or take subset, cluster_labels"
+            )
         if self.estimator is not None and (self.settings or not method.estimator):
             known = [each.name for each in NAMED.values() if each.estimator]
             raise ValueError(
@@ -230,9 +240,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 data=some,
                 labels=near,
                 seed=config.seed,
-                models=models
-                if epochs is None
-                else [each for each in models if each != "boosting"],
+                models=models if epochs is None else _rehearsed(models),
             )
             return predictor, some.preprocessing, figures
 

@@ -131,7 +131,7 @@ def models_of_amounts(*, rows: int, seed: int) -> list[tuple[str, Any]]:
     """Return the models that a stack mixes for N rows, each with its name."""
     scaled = [
         StandardScaler(),
-        Nystroem(n_components=min(_FUNCTIONS, rows // 2), random_state=seed),
+        Nystroem(n_components=max(1, min(_FUNCTIONS, rows // 2)), random_state=seed),
     ]
     return [
         ("ridge", make_pipeline(StandardScaler(), Ridge(_PENALTY))),
@@ -149,9 +149,10 @@ def mixing_weights(predicted: Floats, amounts: Floats) -> Floats:
     """
     around = amounts - amounts.mean()
     moved = predicted - amounts.mean()
+    variance = float(np.square(around).mean())
     found, _ = nnls(moved, around)
     found /= max(1.0, found.sum())
-    explained = float(around @ moved @ found) / float(np.square(around).mean())
+    explained = float(around @ moved @ found) / variance if variance > 0 else 0.0
     found *= max(0.0, 1 - _CHANCE / max(explained, _CHANCE))
     return np.append(1 - found.sum(), found)
 

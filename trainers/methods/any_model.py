@@ -114,7 +114,7 @@ def fit_to_soft_labels(
         constant.class_prior_ = soft.mean(axis=0)
         return constant
     draws = range(seed, seed + (_DRAWS if len(rows) < _FEW_ROWS else 1))
-    fitted = [_fitted_to_draw(estimator, rows, soft, seed=draw) for draw in draws]
+    fitted = [fitted_to_draw(estimator, rows, soft, seed=draw) for draw in draws]
     if len(fitted) == 1:
         return fitted[0]
     mean = VotingClassifier([(str(draw), each) for draw, each in enumerate(fitted)], voting="soft")
@@ -123,9 +123,10 @@ def fit_to_soft_labels(
     return mean
 
 
-def _fitted_to_draw(
+def fitted_to_draw(
     estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
 ) -> Any:
+    """Return a clone of a classifier fitted to a class for each row [N, D], drawn from `soft`."""
     for least in _MEMBERS[:-1]:
         try:
             return _fitted(estimator, rows, drawn(soft, seed=seed, least=least))

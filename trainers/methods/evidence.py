@@ -21,7 +21,7 @@ Floats = NDArray[np.float64]
 
 #: Of expectation maximization, for shares and weights.
 _ROUNDS, _SETTLED = 300, 1e-7
-_TINY = 1e-12
+_TINY, _LEAST_SHARE = 1e-12, 1e-9
 #: Part of the variance of labels in a group that their features leave.
 _LEFT_VARIANCE = 0.7
 #: Weight of the equation that weights add up to 1, and of those that they are even, since counts
@@ -42,6 +42,9 @@ class Evidence(Protocol):
     def pull(self, predicted: Floats) -> Floats:
         """Return the gradient of the cost by the logits of the predictions [N, K]."""
 
+    def unbiased(self) -> "Unbiased":
+        """Return amounts of the classes whose mean is the labels, and what they cost."""
+
     def only(self, rows: NDArray[np.bool_]) -> Self:
         """Return what it says of some of the rows, whole groups of them."""
 
@@ -50,6 +53,29 @@ class Evidence(Protocol):
 
     def weights(self, parts: Floats) -> Floats:
         """Return weights [M] under which a mixture of predictions [M, N, K] costs least."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Unbiased:
+    """Amounts of the classes [N, K], which add up to 1 in each row and may be below 0.
+
+    Their cross-entropy is convex in the logits.
+    """
+
+    amounts: Floats
+
+    def cost(self, predicted: Floats) -> float:
+        """Return the cross-entropy of predicted probabilities [N, K]."""
+        return -float((self.amounts * np.log(np.maximum(predicted, _TINY))).sum())
+
+    def pull(self, predicted: Floats) -> Floats:
+        """Return its gradient by the logits of the predictions [N, K]."""
+        return predicted - self.amounts
+
+    @classmethod
+    def of(cls, amounts: Floats) -> Self:
+        """Return these amounts [N, K], with what is missing to 1 spread over the classes."""
+        return cls(amounts=amounts + (1 - amounts.sum(1, keepdims=True)) / amounts.shape[1])
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,7 +112,7 @@ class LabelEvidence:
         own = float((flat * likelier).sum(1).mean())
         other = (float(likelier.sum(1).mean()) - own) / (classes - 1)
         error = math.sqrt(other * (1 - other) / len(flat)) / max(own - other, _TINY)
-        shares = np.maximum(_likeliest_shares(chances), min(error, 1 / classes))
+        shares = np.maximum(_likeliest_shares(chances), np.clip(error, _LEAST_SHARE, 1 / classes))
         return cls(
             chances=chances,
             shares=shares / shares.sum(),
@@ -110,6 +136,11 @@ class LabelEvidence:
         """As in `Evidence`: predictions less their posterior."""
         joint = predicted * self.chances
         return np.asarray(predicted - joint / np.maximum(joint.sum(1, keepdims=True), _TINY))
+
+    def unbiased(self) -> Unbiased:
+        """As in `Evidence`, by whether the release makes a class likelier."""
+        amounts = (self.likelier - self.other) / max(self.own - self.other, _TINY)
+        return Unbiased.of(np.asarray(amounts, np.float64))
 
     def only(self, rows: NDArray[np.bool_]) -> Self:
         """As in `Evidence`; shares are found anew."""
@@ -170,7 +201,8 @@ class CountEvidence:
         """As in `Evidence`."""
         classes = self.counts.shape[1]
         error = self.noise_std * math.sqrt(len(self.counts)) / len(self.groups)
-        found = np.maximum(self.counts.sum(0) / len(self.groups), min(error, 1 / classes))
+        least = np.clip(error, _LEAST_SHARE, 1 / classes)
+        found = np.maximum(self.counts.sum(0) / len(self.groups), least)
         return np.asarray(found / found.sum())
 
     @property
@@ -187,6 +219,11 @@ class CountEvidence:
         """As in `Evidence`."""
         slope = -(self._missing(predicted) / self._deviations**2)[self.groups]
         return np.asarray(predicted * (slope - (predicted * slope).sum(1, keepdims=True)))
+
+    def unbiased(self) -> Unbiased:
+        """As in `Evidence`: the shares of each row's group."""
+        shares = self.counts / np.bincount(self.groups)[:, None]
+        return Unbiased.of(shares[self.groups])
 
     def only(self, rows: NDArray[np.bool_]) -> Self:
         """As in `Evidence`; `rows` are whole groups."""

@@ -32,8 +32,8 @@ from scipy.optimize import minimize, minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.trainers.methods.any_model import fit_to_soft_labels
-from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
+from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
+from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence, Unbiased
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
 from labeldp.trainers.models.table_models import (
@@ -81,7 +81,10 @@ _TINY = 1e-12
 def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
     """Return the models of a view that cost least, for each penalty.
 
-    Each fit starts where the one before ended, the first at the shares of the classes.
+    The cost may have several valleys, and in some of them a rare class lies where it is not. So
+    each model but the first starts where the one before ended, the first at the shares of the
+    classes; and of more than two classes each starts a second time from the minimum of the unbiased
+    cost, which has one valley.
     """
     columns, strengths = table.columns[view], _STRENGTHS[view]
     start = np.log(evidence.shares)
@@ -89,20 +92,27 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
         start = start[1:] - start[0]
     outputs = len(start)
 
-    def cost(values: Floats, strength: float) -> tuple[float, Floats]:
-        slopes, moved = values[:-outputs].reshape(-1, outputs), values[-outputs:] - start
-        predicted = probabilities(columns @ slopes.astype(np.float32) + values[-outputs:])
-        pull = evidence.pull(predicted)[:, -outputs:]
-        penalty = (strength * np.square(slopes).sum() + np.square(moved).sum()) / 2
-        of_slopes = columns.T @ pull.astype(np.float32) + strength * slopes
-        gradient = np.concatenate([of_slopes.ravel(), pull.sum(0) + moved])
-        return evidence.cost(predicted) + float(penalty), gradient
+    def minimum(known: Evidence | Unbiased, values: Floats, strength: float) -> Any:
+        def cost(values: Floats) -> tuple[float, Floats]:
+            slopes, moved = values[:-outputs].reshape(-1, outputs), values[-outputs:] - start
+            predicted = probabilities(columns @ slopes.astype(np.float32) + values[-outputs:])
+            pull = known.pull(predicted)[:, -outputs:]
+            penalty = (strength * np.square(slopes).sum() + np.square(moved).sum()) / 2
+            of_slopes = columns.T @ pull.astype(np.float32) + strength * slopes
+            gradient = np.concatenate([of_slopes.ravel(), pull.sum(0) + moved])
+            return known.cost(predicted) + float(penalty), gradient
 
-    found = np.append(np.zeros(columns.shape[1] * outputs), start)
+        options = {"maxiter": _MOST_STEPS, "ftol": _SETTLED}
+        return minimize(cost, values, method="L-BFGS-B", jac=True, options=options)
+
+    found = crude = np.append(np.zeros(columns.shape[1] * outputs), start)
     every = []
     for strength in strengths:
-        options = {"maxiter": _MOST_STEPS, "ftol": _SETTLED}
-        found = minimize(cost, found, (strength,), "L-BFGS-B", jac=True, options=options).x
+        tried = [minimum(evidence, found, strength)]
+        if outputs > 1:
+            crude = minimum(evidence.unbiased(), crude, strength).x
+            tried.append(minimum(evidence, crude, strength))
+        found = min(tried, key=lambda each: float(each.fun)).x
         every.append(found)
     together = np.stack(every)
     slopes = together[:, :-outputs].reshape(len(every), -1, outputs).astype(np.float32)
@@ -161,16 +171,17 @@ def fit_trees(
 
 
 def fit_own(
-    estimator: Any, rows: NDArray[np.floating], evidence: LabelEvidence, *, seed: int
+    estimator: Any, rows: NDArray[np.floating], evidence: Evidence, *, seed: int
 ) -> Inverted:
     """Return a user's classifier fitted to rows [N, D], each with one class it makes likelier."""
-    from sklearn.base import clone
-
+    if not isinstance(evidence, LabelEvidence):
+        raise ValueError(
+            "counts were released, and a classifier of your own learns from single labels: take "
+            "method='subset'"
+        )
     named = evidence.likelier.any(1)
-    labels = (
-        evidence.likelier * np.random.default_rng(seed).random(evidence.likelier.shape)
-    ).argmax(1)
-    return _inverted(clone(estimator).fit(rows[named], labels[named]), evidence)
+    even = evidence.likelier[named] / evidence.likelier[named].sum(1, keepdims=True)
+    return _inverted(fitted_to_draw(estimator, rows[named], even, seed=seed), evidence)
 
 
 def best_power(predicted: Floats, evidence: Evidence) -> float:
@@ -213,6 +224,20 @@ def requested(
     return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
 
 
+def _constant(evidence: Evidence, count: int) -> tuple[Stack, Floats]:
+    """Return a stack of the shares of the classes alone, and its predictions of N rows."""
+    predicted = np.tile(evidence.shares, (count, 1))
+    stack = Stack(
+        views=(),
+        families=(Constant(shares=evidence.shares),),
+        weights=np.ones(1),
+        likelihoods=np.array([-evidence.cost(predicted) / count]),
+        shares=evidence.shares,
+        power=1.0,
+    )
+    return stack, predicted
+
+
 def _on_one_thread(work: Callable[[], Any]) -> Any:
     """Do a part of the work: threads that wait for each other take many times as long."""
     with threadpool_limits(1):
@@ -248,6 +273,11 @@ def fit_and_predict(
         for leaves, rounds in shapes:
             found.append(fit_trees(some.rows, known, leaves=leaves, rounds=rounds, seed=seed))
         found += [fit_own(estimator, some.rows, known, seed=seed) for estimator in own]
+        if not found:
+            raise ValueError(
+                "the models are boosting alone, which learns from single labels of not too many "
+                "classes; add 'constant' or 'linear'"
+            )
         return tuple(found)
 
     def predicted(held: NDArray[np.bool_]) -> Floats:
@@ -257,10 +287,12 @@ def fit_and_predict(
     few = len(rows) < _FOLDED_ROWS
     folds = evidence.folds(_FOLDS if few or not every_row else 2, seed=seed)
     held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
+    if not all(held.any() and not held.all() for held in held_out):
+        return _constant(evidence, len(rows))  # all rows are in one group
     work = [partial(fitted, table, evidence), *(partial(predicted, held) for held in held_out)]
-    jobs = int(os.environ.get("OMP_NUM_THREADS") or cpu_count())
+    jobs = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
     run = delayed(_on_one_thread)
-    families, *parts = Parallel(n_jobs=jobs, prefer="threads")(run(each) for each in work)
+    families, *parts = Parallel(n_jobs=jobs, require="sharedmem")(run(each) for each in work)
     seen = np.any(held_out, axis=0)
     together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
     for held, part in zip(held_out, parts, strict=True):

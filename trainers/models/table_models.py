@@ -22,7 +22,7 @@ Singles = NDArray[np.float32]
 
 #: Names of logistic models by what they see.
 _NAMES = {"standard_columns": "linear", "smooth_functions": "kernel"}
-_TINY = 1e-12
+_TINY, _ROUNDED = 1e-12, 1e-6
 _ROWS_AT_ONCE = 65_536
 
 
@@ -204,6 +204,41 @@ class Stack(Predictor):
     likelihoods: Floats
     shares: Floats
     power: float
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together, as in an edited file."""
+        classes = len(self.shares)
+        kinds = {view.kind for view in self.views}
+        count = 0
+        for family in self.families:
+            size = 1
+            right: bool | np.bool
+            if isinstance(family, Logistic):
+                size = len(family.strengths)
+                outputs = 1 if classes == 2 else classes
+                right = (
+                    family.view in kinds
+                    and family.slopes.ndim == 3
+                    and (len(family.slopes), family.slopes.shape[2]) == (size, outputs)
+                    and family.offsets.shape == (size, outputs)
+                    and np.isfinite(family.slopes).all()
+                    and np.isfinite(family.offsets).all()
+                )
+            elif isinstance(family, Inverted):
+                size = len(family.rounds) or 1
+                right = family.classes == classes and family.own >= family.other >= 0
+            else:
+                right = isinstance(family, Constant) and family.shares.shape == (classes,)
+            if not right:
+                raise ValueError(f"a model of kind {family.kind!r} does not fit {classes} classes")
+            count += size
+        fits = self.weights.shape == self.likelihoods.shape == (count,) and self.shares.ndim == 1
+        if not (fits and (self.weights >= 0).all() and abs(self.weights.sum() - 1) < _ROUNDED):
+            raise ValueError(f"{len(self.weights)} weights do not fit {count} models")
+        if not (
+            (self.shares > 0).all() and np.isfinite(self.shares).all() and 0 < self.power < 100
+        ):
+            raise ValueError("shares of the classes or the exponent are out of range")
 
     def predict(self, features: Any) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for rows [N, ...]."""

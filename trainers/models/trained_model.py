@@ -239,10 +239,10 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
 
     `allow_code` is the module of a user's own network, which is imported then and not otherwise.
     """
-    # They load torch, and have kinds of their own.
-    from labeldp.trainers.models import features, predictors
+    # They have kinds of their own, and load torch or scikit-learn.
+    from labeldp.trainers.models import features, predictors, table_models
 
-    del features, predictors
+    del features, predictors, table_models
 
     place = Path(folder)
     description = place / DESCRIPTION

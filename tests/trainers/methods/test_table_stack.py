@@ -1,5 +1,8 @@
 """Stacks of models of a table: what they read of a release, mix, keep and never see."""
 
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +11,9 @@ import pandas as pd
 import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 
 from labeldp import LabelPrivateClassifier, SharedVault
@@ -16,7 +21,7 @@ from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
-from labeldp.trainers.models.table_models import Stack
+from labeldp.trainers.models.table_models import Inverted, Logistic, Stack
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.settings.methods import StackRelease, TableStackConfig, kept_information
 
@@ -195,3 +200,83 @@ def test_classes_that_do_not_occur_and_columns_without_numbers() -> None:
     found = model.predict_proba(table)
     assert found.shape == (900, 3) and np.allclose(found.sum(1), 1, atol=1e-6)
     assert model.score(table, labels) > 0.9 and found[:, 2].max() < 0.2
+
+
+ELSEWHERE = """
+import sys
+import numpy as np
+from labeldp.trainers.models.trained_model import load_model
+rows = np.random.default_rng(0).normal(size=(900, 4))
+np.save(sys.argv[2], load_model(sys.argv[1]).predict_proba(rows))
+"""
+
+
+def test_a_saved_stack_predicts_alike_in_another_process(tmp_path: Path) -> None:
+    model = LabelPrivateClassifier(epsilon=2.0, classes=2, random_state=0).fit(ROWS, LABELS)
+    model.save(tmp_path / "model")
+    place = tmp_path / "found.npy"
+    subprocess.run([sys.executable, "-c", ELSEWHERE, tmp_path / "model", place], check=True)
+    np.testing.assert_allclose(np.load(place), model.predict_proba(ROWS), atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "rows"), [(0.5, 3), (0.01, 200), (500.0, 60)], ids=["few", "noise", "no noise"]
+)
+def test_few_rows_and_extreme_prices_give_a_model(epsilon: float, rows: int) -> None:
+    labels = LABELS[:rows]
+    model = LabelPrivateClassifier(epsilon=epsilon, classes=3, random_state=0)
+    found = model.fit(ROWS[:rows], labels).predict_proba(ROWS)
+    assert np.isfinite(found).all() and np.allclose(found.sum(1), 1, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"method": "cluster_labels", "settings": {"models": ["boosting"]}}, "boosting alone"),
+        (
+            {
+                "method": "cluster_labels",
+                "settings": {"models": ["linear", KNeighborsClassifier()]},
+            },
+            "take method='subset'",
+        ),
+        ({"method": "moment_labels", "settings": {"models": ["linear"]}}, "has a network here"),
+        ({"settings": {"models": ["linear"], "epochs": 3}}, "has a network here"),
+    ],
+)
+def test_models_that_nothing_can_teach_are_refused_before_a_charge(
+    given: dict[str, Any], words: str
+) -> None:
+    vault = SharedVault()
+    with pytest.raises(ValueError, match=words):
+        LabelPrivateClassifier(epsilon=1.0, classes=2, vault=vault, **given).fit(ROWS, LABELS)
+    assert not vault.charges()
+
+
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+@pytest.mark.parametrize("epsilon", [2.0, 8.0])
+@pytest.mark.parametrize("own", [LogisticRegression(), KNeighborsClassifier(3)])
+def test_own_models_join_at_any_price(epsilon: float, own: Any) -> None:
+    for models in (["boosting"], ["linear", own]):
+        model = LabelPrivateClassifier(
+            epsilon=epsilon, classes=2, random_state=0, settings={"models": models}
+        )
+        assert model.fit(ROWS[:400], LABELS[:400]).score(ROWS, LABELS) > 0.8
+
+
+@pytest.mark.parametrize("edit", ["weights", "classes", "view", "slopes", "shares", "families"])
+def test_an_edited_stack_is_refused(edit: str) -> None:
+    stack = fit_stack(ROWS, noisy(LABELS, epsilon=2.0, classes=2), seed=0)
+    logistic = next(each for each in stack.families if isinstance(each, Logistic))
+    trees = next(each for each in stack.families if isinstance(each, Inverted))
+    others = tuple(each for each in stack.families if each is not logistic and each is not trees)
+    changed: dict[str, Any] = {
+        "weights": {"weights": -stack.weights},
+        "shares": {"shares": stack.shares * np.nan},
+        "families": {"families": stack.families[1:]},
+        "classes": {"families": (*others, logistic, replace(trees, classes=10**9))},
+        "view": {"families": (*others, replace(logistic, view="x"), trees)},
+        "slopes": {"families": (*others, replace(logistic, slopes=logistic.slopes[0]), trees)},
+    }
+    with pytest.raises(ValueError, match=r"do(es)? not fit|out of range"):
+        replace(stack, **changed[edit])
