@@ -443,7 +443,7 @@ def fit_estimator(
             predictor = fit_stack(rows, evidence, models=models, seed=seed)
         else:
             assert isinstance(evidence, LabelEvidence), "the table of methods says so"
-            fitted = fit_to_single_labels(estimator, rows, evidence, seed=seed)
+            fitted = fit_to_single_labels(estimator, rows, evidence, models=models, seed=seed)
             predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
     def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:

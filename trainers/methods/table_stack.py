@@ -125,7 +125,9 @@ def tree_shapes(evidence: Evidence) -> list[tuple[int, tuple[int, ...]]]:
         return []
     classes = len(evidence.shares)
     most = _MOST_TREES / (1 if classes == 2 else classes)
-    shapes = [_SMALL_TREES, _LARGE_TREES][: 2 if evidence.information >= _INFORMED else 1]
+    enough = len(evidence.chances) >= _LARGE_TREES[0] * _LEAST_LEAF
+    large = enough and evidence.information >= _INFORMED
+    shapes = [_SMALL_TREES, _LARGE_TREES][: 2 if large else 1]
     counted = [(leaves, tuple(n for n in rounds if n <= most)) for leaves, rounds in shapes]
     return [(leaves, rounds) for leaves, rounds in counted if rounds]
 
@@ -314,14 +316,19 @@ def fit_and_predict(
 
 
 def fit_to_single_labels(
-    estimator: Any, rows: NDArray[Any], evidence: LabelEvidence, *, seed: int
+    estimator: Any,
+    rows: NDArray[Any],
+    evidence: LabelEvidence,
+    *,
+    models: Sequence[Any] = MODELS,
+    seed: int,
 ) -> Any:
     """Return a clone of a classifier fitted to released labels of rows [N, D].
 
     A model that has seen a row's noisy label agrees with it too readily. So a stack of other rows
     is the prior of a row, and the classifier learns from labels drawn from the posterior.
     """
-    _, prior = fit_and_predict(rows, evidence, seed=seed, every_row=True)
+    _, prior = fit_and_predict(rows, evidence, models=models, seed=seed, every_row=True)
     joint = evidence.chances * np.maximum(prior, _LEAST_PRIOR)
     refined = joint / joint.sum(1, keepdims=True)
     return fit_to_soft_labels(estimator, rows, refined, seed=seed)
