@@ -67,8 +67,8 @@ _SMALL_TREES, _LARGE_TREES = (8, (15, 40, 100)), (31, (20, 60))
 #: Larger trees need so much information in a label.
 _INFORMED = 0.5
 _RATE, _LEAST_LEAF, _LEAF_SHARE = 0.08, 20, 0.1
-#: Trees of all classes together.
-_MOST_TREES = 1000
+#: Trees of all classes together. Of more columns, such as words, they take minutes and tell little.
+_MOST_TREES, _MOST_COLUMNS = 1000, 500
 #: Exponents of the calibration, and how surely it is 1 before anything was seen.
 _LEAST_POWER, _MOST_POWER, _SURENESS = 0.3, 3.0, 10.0
 #: Smaller priors count as this one.
@@ -266,7 +266,8 @@ def fit_and_predict(
     if "kernel" in models:
         views += (SmoothFunctions.learned(rows, count=count, seed=seed),)
     table = Table.of(rows, views)
-    shapes = tree_shapes(evidence) if "boosting" in models else []
+    trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS
+    shapes = tree_shapes(evidence) if trees else []
     own = [model for model in models if not isinstance(model, str)]
 
     def fitted(some: Table, known: Any) -> tuple[Family, ...]:
@@ -278,7 +279,7 @@ def fit_and_predict(
         if not found:
             raise ValueError(
                 "the models are boosting alone, which learns from single labels of not too many "
-                "classes; add 'constant' or 'linear'"
+                "classes and columns; add 'constant' or 'linear'"
             )
         return tuple(found)
 
