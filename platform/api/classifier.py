@@ -101,7 +101,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         estimator: A classifier with `predict_proba` (scikit-learn, LightGBM, XGBoost, CatBoost), or
             a pipeline that ends in one. It replaces the method's own model, for moment_labels,
             subset, randomized_response and alibi. Numbers reach it as they are.
-        settings: Settings of the method's trainer, such as {"epochs": 20, "learning_rate": 0.5}.
+        settings: Models of a stack, such as {"models": ["linear", "boosting"]}; or settings of the
+            method's trainer, such as {"epochs": 20, "learning_rate": 0.5}, and a network learns.
             Those that do not change the noise are free for fits that share a vault.
         canaries: Number of wrong labels to plant for an attack on the model. Twice as many labels
             are replaced.
@@ -301,7 +302,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
 
     @property
     def summary_(self) -> str:
-        """What was released and why, and which models learned from it."""
+        """The release, its reason, and the weights of the models, in a sentence."""
         check_is_fitted(self, "method_")
         told = f"released {self.method_}: {self.method_reason_}"
         weighed = sorted(self.models_, key=lambda model: -model[1])

@@ -481,7 +481,8 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
 
 def check_one_vault(trials: Sequence[PlannedTrial]) -> None:
     """Refuse trials on different labels."""
-    one, first = trials[0].config, flatten(trials[0].config)
+    one = trials[0].config
+    first = flatten(one)
     for trial in trials[1:]:
         config = trial.config
         if (config.data, config.audit, config.evaluation) == (one.data, one.audit, one.evaluation):

@@ -90,7 +90,8 @@ def run_study(
         guarded = "published " + " and ".join(histograms)
         votes = np.concatenate(list(histograms.values()))
     else:
-        guarded, votes = "own teachers on Adult", trained["others"][:16]
+        guarded = "own teachers on Adult"
+        votes = trained["others"][:16]
     defenses = measure_defenses(
         votes,
         noise_std=study.noise_std,

@@ -297,7 +297,7 @@ class KeptLedger:
 
     @property
     def problems(self) -> tuple[str, ...]:
-        """What to say if the user's state folder knows lines that are not here."""
+        """A warning if the user's state folder knows lines that this ledger lacks."""
         if not (self.vault and state_folder().exists()):
             return ()
         missing = not_among(Witness().of_store(self.vault), self.lines)

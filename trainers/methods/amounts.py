@@ -47,7 +47,9 @@ Floats = NDArray[np.float64]
 
 _ROUNDS, _FOLDS = 2, 2
 #: Penalties of ridge regression, on columns and on functions of a kernel, and how many these are.
-_PENALTY, _PENALTY_OF_KERNEL, _FUNCTIONS = 10.0, 1.0, 100
+_PENALTY = 10.0
+_PENALTY_OF_KERNEL = 1.0
+_FUNCTIONS = 100
 #: Variances of an amount that models explain by chance.
 _CHANCE = 2.0
 #: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
@@ -182,7 +184,8 @@ def fit_to_outputs(
     slope = prior @ ((CENTERS - middle) * means) / (prior @ (CENTERS - middle) ** 2)
     unbiased = middle + (amounts - prior @ means) / slope
     models = models_of_amounts(rows=len(rows) // 2, seed=seed)
-    target, guesses = amounts, np.empty((len(rows), len(models)))
+    target = amounts
+    guesses = np.empty((len(rows), len(models)))
     for each in range(_ROUNDS):
         for known, other in KFold(_FOLDS, shuffle=True, random_state=seed + each).split(rows):
             for place, (_, model) in enumerate(models):

@@ -1,8 +1,8 @@
-"""What a release says of labels, as models of a table learn from it and are compared by it.
+"""The likelihood of a release of labels, from which models of a table learn.
 
-Two kinds: `LabelEvidence` of single labels, each with noise of its own, and `CountEvidence` of
-noisy counts of classes in groups of rows. Both give the cost of predicted probabilities,
--log Pr[release | predictions] up to a constant, and how it pulls at logits. No true label is read.
+`LabelEvidence` is of single labels, each with its own noise. `CountEvidence` is of noisy counts of
+classes in groups of rows. Both compute the cost of predicted probabilities,
+-log Pr[release | predictions] up to a constant, and its gradient. They read no true label.
 
 >>> evidence = LabelEvidence.of(np.log(0.1 + 0.8 * np.eye(2)[[0, 0, 1]]))
 >>> evidence.shares.round(2).tolist(), round(evidence.information, 2)
@@ -11,6 +11,7 @@ noisy counts of classes in groups of rows. Both give the cost of predicted proba
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -20,17 +21,20 @@ from scipy.optimize import nnls
 Floats = NDArray[np.float64]
 
 #: Of expectation maximization, for shares and weights.
-_ROUNDS, _SETTLED = 300, 1e-7
-_TINY, _LEAST_SHARE = 1e-12, 1e-9
+_ROUNDS = 300
+_SETTLED = 1e-7
+_TINY = 1e-12
+_LEAST_SHARE = 1e-9
 #: Part of the variance of labels in a group that their features leave.
 _LEFT_VARIANCE = 0.7
-#: Weight of the equation that weights add up to 1, and of those that they are even, since counts
-#: are few.
-_SURE, _EVEN = 1e3, 100.0
+#: Weight of the equation that weights add up to 1.
+_SURE = 1e3
+#: Weight of the equations that weights are even, since counts are few.
+_EVEN = 100.0
 
 
 class Evidence(Protocol):
-    """What a release says of the labels of N rows."""
+    """The likelihood of a release of the labels of N rows."""
 
     @property
     def shares(self) -> Floats:
@@ -46,7 +50,7 @@ class Evidence(Protocol):
         """Return amounts of the classes whose mean is the labels, and what they cost."""
 
     def only(self, rows: NDArray[np.bool_]) -> Self:
-        """Return what it says of some of the rows, whole groups of them."""
+        """Return the evidence of some of the rows: whole groups of them."""
 
     def folds(self, count: int, *, seed: int) -> NDArray[np.intp]:
         """Return the fold of each row [N], out of `count`."""
@@ -80,7 +84,7 @@ class Unbiased:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class LabelEvidence:
-    """What a release says of single labels.
+    """The likelihood of single labels with noise.
 
     Attributes:
         chances: Likelihood of the release by class [N, K]; the largest of each row is 1.
@@ -124,7 +128,8 @@ class LabelEvidence:
     @property
     def information(self) -> float:
         """Information in one label, between 0 and 1, which is that of a true one."""
-        classes, size = len(self.shares), float(self.likelier.sum(1).mean())
+        classes = len(self.shares)
+        size = float(self.likelier.sum(1).mean())
         spread = size * (classes - size)
         return (self.own - self.other) ** 2 * (classes - 1) / spread if spread > 0 else 0.0
 
@@ -175,7 +180,7 @@ def _likeliest_shares(chances: Floats) -> Floats:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CountEvidence:
-    """What noisy counts of classes say of the labels in groups of rows.
+    """The likelihood of noisy counts of classes in groups of rows.
 
     A count is normal around the sum of its group's predictions. Its variance is that of the noise
     and of labels at random.
@@ -196,7 +201,7 @@ class CountEvidence:
         whole = np.asarray(groups, np.intp)
         return cls(counts=np.asarray(counts, np.float64), groups=whole, noise_std=noise_std)
 
-    @property
+    @cached_property
     def shares(self) -> Floats:
         """As in `Evidence`."""
         classes = self.counts.shape[1]
@@ -205,7 +210,7 @@ class CountEvidence:
         found = np.maximum(self.counts.sum(0) / len(self.groups), least)
         return np.asarray(found / found.sum())
 
-    @property
+    @cached_property
     def _deviations(self) -> Floats:
         shares = self.shares
         of_labels = np.outer(np.bincount(self.groups), shares * (1 - shares))

@@ -54,23 +54,33 @@ Floats = NDArray[np.float64]
 
 #: Models of a stack, in the order in which they are fitted.
 MODELS = ("constant", "linear", "kernel", "boosting")
-#: Below this number of rows each is predicted by models of four fifths of the others; above, a
-#: fifth of the rows is.
-_FOLDED_ROWS, _FOLDS = 20_000, 4
+#: Below this number of rows each row is predicted by models of other folds; above, one fold is.
+_FOLDED_ROWS = 20_000
+_FOLDS = 4
 #: Strengths of the penalty on squared weights.
 _STRENGTHS = {"standard_columns": (100.0, 10.0, 1.0), "smooth_functions": (3.0, 0.3, 0.03)}
-_MOST_STEPS, _SETTLED = 60, 1e-6
+_MOST_STEPS = 60
+_SETTLED = 1e-6
 #: Functions of a kernel: so many at least and at most, and one for so many rows.
-_FEWEST_FUNCTIONS, _MOST_FUNCTIONS, _ROWS_PER_FUNCTION = 20, 200, 8
+_FEWEST_FUNCTIONS = 20
+_MOST_FUNCTIONS = 200
+_ROWS_PER_FUNCTION = 8
 #: Leaves of trees, and the rounds of boosting after which they are read.
-_SMALL_TREES, _LARGE_TREES = (8, (15, 40, 100)), (31, (20, 60))
+_SMALL_TREES = (8, (15, 40, 100))
+_LARGE_TREES = (31, (20, 60))
 #: Larger trees need so much information in a label.
 _INFORMED = 0.5
-_RATE, _LEAST_LEAF, _LEAF_SHARE = 0.08, 20, 0.1
+_RATE = 0.08
+#: Rows of a leaf: so many at least, more of noisy labels, and this share of all rows at most.
+_LEAST_LEAF = 20
+_LEAF_SHARE = 0.1
 #: Trees of all classes together. Of more columns, such as words, they take minutes and tell little.
-_MOST_TREES, _MOST_COLUMNS = 1000, 500
+_MOST_TREES = 1000
+_MOST_COLUMNS = 500
 #: Exponents of the calibration, and how surely it is 1 before anything was seen.
-_LEAST_POWER, _MOST_POWER, _SURENESS = 0.3, 3.0, 10.0
+_LEAST_POWER = 0.3
+_MOST_POWER = 3.0
+_SURENESS = 10.0
 #: Smaller priors count as this one.
 _LEAST_PRIOR = 1e-3
 #: Smaller weights are left out.
@@ -86,7 +96,8 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
     classes; and of more than two classes each starts a second time from the minimum of the unbiased
     cost, which has one valley.
     """
-    columns, strengths = table.columns[view], _STRENGTHS[view]
+    columns = table.columns[view]
+    strengths = _STRENGTHS[view]
     start = np.log(evidence.shares)
     if len(start) == 2:
         start = start[1:] - start[0]
@@ -94,7 +105,8 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
 
     def minimum(known: Evidence | Unbiased, values: Floats, strength: float) -> Any:
         def cost(values: Floats) -> tuple[float, Floats]:
-            slopes, moved = values[:-outputs].reshape(-1, outputs), values[-outputs:] - start
+            slopes = values[:-outputs].reshape(-1, outputs)
+            moved = values[-outputs:] - start
             predicted = probabilities(columns @ slopes.astype(np.float32) + values[-outputs:])
             pull = known.pull(predicted)[:, -outputs:]
             penalty = (strength * np.square(slopes).sum() + np.square(moved).sum()) / 2
@@ -106,11 +118,12 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
         return minimize(cost, values, method="L-BFGS-B", jac=True, options=options)
 
     found = crude = np.append(np.zeros(columns.shape[1] * outputs), start)
+    unbiased = evidence.unbiased()
     every = []
     for strength in strengths:
         tried = [minimum(evidence, found, strength)]
         if outputs > 1:
-            crude = minimum(evidence.unbiased(), crude, strength).x
+            crude = minimum(unbiased, crude, strength).x
             tried.append(minimum(evidence, crude, strength))
         found = min(tried, key=lambda each: float(each.fun)).x
         every.append(found)
@@ -300,7 +313,8 @@ def fit_and_predict(
     together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
     for held, part in zip(held_out, parts, strict=True):
         together[:, held] = part
-    together, checked = together[:, seen], evidence.only(seen)
+    together = together[:, seen]
+    checked = evidence.only(seen)
     weights = checked.weights(together)
     weights = np.where(weights < _LEAST_WEIGHT, 0, weights)
     weights /= weights.sum()
@@ -339,12 +353,14 @@ class TableStack(FittedAtOnce):
     """A stack on one release of a table's labels, in a sweep."""
 
     def __init__(self, config: TableStackConfig, **given: Unpack[Given]) -> None:
-        data, labels, self._seed = given["data"], given["labels"], given["seed"]
+        data = given["data"]
         given["performance"].limit_threads()
         data.require_numbers(user="table_stack")
         self._data = data
+        self._seed = given["seed"]
         self._rows = data.train_features.flatten(1).float().numpy()
-        self._evidence = requested(config.mechanism(data.num_classes), labels, self._rows)
+        mechanism = config.mechanism(data.num_classes)
+        self._evidence = requested(mechanism, given["labels"], self._rows)
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""

@@ -3,6 +3,7 @@
 They are written without code: arrays, and trees in the format of skops (`kept_objects`).
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,7 +23,9 @@ Singles = NDArray[np.float32]
 
 #: Names of logistic models by what they see.
 _NAMES = {"standard_columns": "linear", "smooth_functions": "kernel"}
-_TINY, _ROUNDED = 1e-12, 1e-6
+_TINY = 1e-12
+#: How far the sum of weights may be from 1.
+_ROUNDED = 1e-6
 _ROWS_AT_ONCE = 65_536
 
 
@@ -74,13 +77,13 @@ class Family(Stored):
     """S models of one kind, which differ in one number."""
 
     @property
+    @abstractmethod
     def names(self) -> tuple[str, ...]:
         """Names of the models [S]."""
-        raise NotImplementedError
 
+    @abstractmethod
     def predict(self, table: Table) -> Floats:
         """Return each model's probabilities of the classes [S, N, K]."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -248,8 +251,13 @@ class Stack(Predictor):
 
     def _predicted(self, rows: NDArray[np.floating]) -> NDArray[np.float32]:
         table = Table.of(rows, self.views)
-        parts = np.concatenate([family.predict(table) for family in self.families])
-        mixed = np.tensordot(self.weights, parts, 1)
+        mixed = np.zeros((len(rows), len(self.shares)))
+        start = 0
+        for family in self.families:
+            weights = self.weights[start : start + len(family.names)]
+            start += len(weights)
+            if weights.any():  # others would be computed for nothing
+                mixed += np.tensordot(weights, family.predict(table), 1)
         return calibrated(mixed, self.shares, self.power).astype(np.float32)
 
     @property

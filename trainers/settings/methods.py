@@ -721,9 +721,9 @@ def chosen_release(
 
 
 class StackRelease(StrEnum):
-    """What a stack asks of labels: noisy COUNTS in groups of like rows, or LABELS one by one.
+    """The release of a stack: noisy COUNTS in groups of like rows, or noisy LABELS.
 
-    AUTO takes counts where a single label says little.
+    AUTO takes counts where a noisy label has little information.
     """
 
     AUTO = "auto"

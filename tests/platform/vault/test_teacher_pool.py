@@ -184,10 +184,10 @@ def test_no_batch_waits_for_a_machine_that_is_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fake, clusters = FakeRay({}), [a_cluster((2, 1)), a_cluster((2, 0))]
-    working: Callable[..., Any] = lambda waiting, **_: (  # noqa: E731
-        [answer for answer in waiting if answer.of_a_start],
-        [],
-    )
+
+    def working(waiting: Any, **_: Any) -> tuple[list[Any], list[Any]]:
+        return [answer for answer in waiting if answer.of_a_start], []
+
     monkeypatch.setattr(fake, "wait", working)
     monkeypatch.setattr(teacher_pool, "ray", fake)
     monkeypatch.setattr(teacher_pool, "capacity", lambda: clusters.pop(0))

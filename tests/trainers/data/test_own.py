@@ -524,7 +524,8 @@ def test_a_small_table_of_one_long_text_is_refused(
 ) -> None:
     """Parquet writes a text once for all rows; read as texts they would fill any memory."""
     path = tmp_path / "table.parquet"
-    rows, long = 20_000, "x" * 100_000
+    rows = 20_000
+    long = "x" * 100_000
     texts = pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int32)), pa.array([long]))
     parquet.write_table(pa.table({"text": texts}), path, store_schema=False)
     assert path.stat().st_size < 20_000
