@@ -10,7 +10,7 @@ WRN-28-4, batches of 128, 200 epochs, 1,000 canaries. The paper picks the best t
 last one counts. `--preset home`: the fast network at half width, ten epochs at its own rate,
 on subset selection.
 
-Hardware: a GPU, about 2 hours a trial (an estimate); at home a core of an Intel Xeon with AMX,
+Hardware: a GPU; `labeldp plan` states its hours. At home a core of an Intel Xeon with AMX,
 seven minutes a trial.
 """
 
@@ -31,7 +31,7 @@ SWEEP = Sweep(
         trainer=AlibiConfig(
             model=ModelName.WIDE_RESNET28, width=4, epochs=200, batch_size=128, augment=True
         ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=levels(
         ("trainer.epsilon", "trainer.learning_rate", "trainer.weight_decay"),
@@ -43,7 +43,7 @@ SWEEP = Sweep(
     ),
     space={"seed": Grid(0, 1, 2)},
     resources=Resources(cpus=1, gpus=1),
-    gpu_hours_per_trial=2.0,
+    needs_gpu=True,
     presets={"home": network_preset({"trainer.noise": Noise.SUBSET})},
     smoke=Preset(
         changes={**SMALL_CNN, "trainer.width": 16, "trainer.learning_rate": 0.05},

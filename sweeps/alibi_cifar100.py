@@ -11,7 +11,7 @@ Around each row, learning rate and weight decay are searched (half, one and two 
 trials of a level read one release. WRN-28-8, otherwise as `alibi_cifar10`. `--preset home`:
 unsearched, at epsilon 2 to 8 by three kinds of noise.
 
-Hardware: a GPU, about 6 hours a trial (an estimate); at home as `alibi_cifar10`.
+Hardware: a GPU; `labeldp plan` states its hours. At home as `alibi_cifar10`.
 """
 
 from labeldp.platform.cli.sweep_command import main
@@ -49,7 +49,7 @@ SWEEP = Sweep(
         trainer=AlibiConfig(
             model=ModelName.WIDE_RESNET28, width=8, epochs=200, batch_size=128, augment=True
         ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=[
         Variant(
@@ -63,7 +63,7 @@ SWEEP = Sweep(
         for name, (epsilon, rate, decay) in LEVELS.items()
     ],
     resources=Resources(cpus=1, gpus=1),
-    gpu_hours_per_trial=6.0,
+    needs_gpu=True,
     presets={"home": network_preset(variants=HOME_LINES)},
     smoke=Preset(
         changes={**SMALL_CNN, "trainer.width": 16},

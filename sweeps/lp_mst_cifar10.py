@@ -9,7 +9,7 @@
 ResNet18, batches of 512, 200 epochs in each stage. Not as published: no cutout, and crops reflect
 the image at its borders. `--preset home`: the fast network at half width, ten epochs a stage.
 
-Hardware: a GPU, about 2 hours a trial (an estimate); at home 7 minutes a stage on a core.
+Hardware: a GPU; `labeldp plan` states its hours. At home 7 minutes a stage on a core.
 """
 
 from labeldp.platform.cli.sweep_command import main
@@ -70,11 +70,11 @@ SWEEP = Sweep(
             schedule=Schedule.TENTHS,
             augment=True,
         ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=levels(EPOCHS_PER_STAGE),
     resources=Resources(cpus=1, gpus=1),
-    gpu_hours_per_trial=2.0,
+    needs_gpu=True,
     presets={"home": network_preset(variants=levels(EPOCHS))},
     smoke=Preset(
         changes={

@@ -10,7 +10,7 @@ gives no split, temperature or mixup for CIFAR-100: eight draws for each epsilon
 The best of eight by test accuracy can't be compared with the one LP-1ST. No cutout. `--preset
 home` as in `lp_mst_cifar10`, with three draws.
 
-Hardware: a GPU, about 3 hours a trial (an estimate); at home 7 minutes a stage on a core.
+Hardware: a GPU; `labeldp plan` states its hours. At home 7 minutes a stage on a core.
 """
 
 from labeldp.platform.cli.sweep_command import main
@@ -56,13 +56,13 @@ SWEEP = Sweep(
             augment=True,
             mixup=4.0,
         ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=stages(200),
     samples=8,
     space={"trainer.epsilon": Grid(3.0, 4.0, 5.0, 6.0, 8.0)},
     resources=Resources(cpus=1, gpus=1),
-    gpu_hours_per_trial=3.0,
+    needs_gpu=True,
     presets={"home": network_preset(variants=stages(EPOCHS), samples=3)},
     smoke=Preset(
         changes={**SMALL_CNN, "trainer.batch_size": 128, "trainer.learning_rate": 0.05},

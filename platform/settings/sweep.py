@@ -97,6 +97,7 @@ class Preset:
     samples: int = 1
     resources: Resources | None = None
     teacher: Resources | None = None
+    needs_gpu: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +112,7 @@ class Sweep:
         presets: Other sizes, by the name that `--preset` takes.
         teacher: Resources of one actor that trains teachers.
         budget: The most that any label may pay in the whole sweep.
-        gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
+        needs_gpu: Refuse it where there is no GPU; processors would take days.
         choose_by: The accuracy that trials are compared by. Default: on the public test split,
             where there is one; a search takes an estimate without test labels.
         search: Learns where to draw the random axes next, in place of `samples`.
@@ -131,7 +132,7 @@ class Sweep:
     resources: Resources = field(default_factory=Resources)
     teacher: Resources = field(default_factory=Resources)
     budget: Budget | None = None
-    gpu_hours_per_trial: float = 0.0
+    needs_gpu: bool = False
     choose_by: ChooseBy | None = None
     search: OptunaSearch | None = None
     stop: AshaStop | None = None
@@ -213,6 +214,7 @@ class SweepOptions:
         choose_by: In place of the sweep's own; so are `search` and `stop`.
         only: Run these variants alone, by name or its beginning; all if none is named.
         on_processors: Train without a GPU also what takes hours of one.
+        price_per_hour: Price of an hour of the device, for the plan.
     """
 
     smoke: bool = False
@@ -232,6 +234,7 @@ class SweepOptions:
     without: Sequence[str] = ()
     quiet: bool = False
     on_processors: bool = False
+    price_per_hour: float | None = None
 
     def __post_init__(self) -> None:
         if self.max_minutes is not None:
@@ -308,7 +311,7 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         search=sweep.search and replace(sweep.search, trials=size.samples),
         resources=size.resources or sweep.resources,
         teacher=size.teacher or sweep.teacher,
-        gpu_hours_per_trial=0.0,
+        needs_gpu=size.needs_gpu,
     )
 
 

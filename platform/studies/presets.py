@@ -144,7 +144,6 @@ def pate_fm(
     *,
     teacher: FixMatchConfig,
     student: FixMatchConfig,
-    gpu_hours_per_trial: float,
 ) -> Sweep:
     """Return the sweep of PATE-FM on a data set at levels of `TABLE_3`, in bfloat16 on GPUs."""
     return Sweep(
@@ -157,12 +156,12 @@ def pate_fm(
                 ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, fixmatch=teacher),
                 student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=student),
             ),
-            performance=Performance(precision=Precision.BF16, channels_last=True),
+            performance=Performance(precision=Precision.AUTO, channels_last=True),
         ),
         variants=levels(TABLE_3, rows),
         resources=Resources(gpus=1),
         teacher=Resources(gpus=1),
-        gpu_hours_per_trial=gpu_hours_per_trial,
+        needs_gpu=True,
         smoke=_FIXMATCH_SMOKE,
         presets={"home": pate_preset()},
     )

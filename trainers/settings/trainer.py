@@ -25,6 +25,7 @@ if TYPE_CHECKING:  # torch, which plans and prices have no use for
 
     from labeldp.trainers.data.labelled_data import PublicData
     from labeldp.trainers.settings.estimators import Predictor
+    from labeldp.trainers.settings.training import Work
 
 
 class LabelSource(Protocol):
@@ -200,6 +201,10 @@ class TrainerDefaults:
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that do not fit, before any trial starts; all data fit."""
 
+    def work(self, examples: int) -> "tuple[Work, ...]":
+        """Return what networks learn from where there are N training examples; there are none."""
+        return ()
+
 
 class TrainerConfig(Protocol):
     """A method's settings: made by `settings`, with plain keys.
@@ -225,6 +230,9 @@ class TrainerConfig(Protocol):
     @property
     def delta(self) -> float:
         """Delta at which epsilon is stated where releases are not pure."""
+
+    def work(self, examples: int) -> "tuple[Work, ...]":
+        """Return what its networks learn from where there are N training examples."""
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
         """Return what a trial will pay; None where it requests no labels at all."""

@@ -289,7 +289,7 @@ budget: {epsilon: 8, delta: 1e-5}
 search: {trials: 4, seed: 1}
 stop: {grace_epochs: 2, keep_one_in: 3}
 choose_by: estimated
-gpu_hours_per_trial: 1.5
+needs_gpu: true
 """
 
 
@@ -325,7 +325,7 @@ def test_a_sweep_has_everything_that_one_in_python_has(tmp_path: Path) -> None:
         search=OptunaSearch(trials=4, seed=1),
         stop=AshaStop(grace_epochs=2, keep_one_in=3),
         choose_by=found.choose_by,
-        gpu_hours_per_trial=1.5,
+        needs_gpu=True,
     )
     assert found.choose_by is not None and found.choose_by.value == "estimated"
 
