@@ -42,7 +42,7 @@ SWEEP = Sweep(
         },
     ),
     space={"seed": Grid(0, 1, 2)},
-    resources=Resources(cpus=1, gpus=1),
+    resources=Resources(cpu=1, gpu=1),
     needs_gpu=True,
     presets={"home": network_preset({"trainer.noise": Noise.SUBSET})},
     smoke=Preset(

@@ -62,7 +62,7 @@ SWEEP = Sweep(
         )
         for name, (epsilon, rate, decay) in LEVELS.items()
     ],
-    resources=Resources(cpus=1, gpus=1),
+    resources=Resources(cpu=1, gpu=1),
     needs_gpu=True,
     presets={"home": network_preset(variants=HOME_LINES)},
     smoke=Preset(

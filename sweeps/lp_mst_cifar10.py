@@ -73,7 +73,7 @@ SWEEP = Sweep(
         performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=levels(EPOCHS_PER_STAGE),
-    resources=Resources(cpus=1, gpus=1),
+    resources=Resources(cpu=1, gpu=1),
     needs_gpu=True,
     presets={"home": network_preset(variants=levels(EPOCHS))},
     smoke=Preset(

@@ -61,7 +61,7 @@ SWEEP = Sweep(
     variants=stages(200),
     samples=8,
     space={"trainer.epsilon": Grid(3.0, 4.0, 5.0, 6.0, 8.0)},
-    resources=Resources(cpus=1, gpus=1),
+    resources=Resources(cpu=1, gpu=1),
     needs_gpu=True,
     presets={"home": network_preset(variants=stages(EPOCHS), samples=3)},
     smoke=Preset(

@@ -36,6 +36,8 @@ from labeldp.trainers.settings.pate import EnsembleConfig
 #: All trials of a sweep share one vault, so that the settings that decide its labels are equal.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")
 _CANARIES = ("audit.canaries", "audit.coin_canaries")
+#: Sections of a sweep that say what a trial, and an actor that trains teachers, takes.
+RESOURCES = ("resources", "teacher")
 #: Between the name of a line and settings that it does not stand for.
 _WITH = " with "
 
@@ -70,13 +72,17 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Cores and GPUs of one trial or actor."""
+    """Cores and GPUs of one trial or actor; several share a GPU with a share of it each."""
 
-    cpus: float = 1.0
-    gpus: float = 0.0
+    cpu: float = 1.0
+    gpu: float = 0.0
 
     def __post_init__(self) -> None:
-        _validate.non_negative(cpus=self.cpus, gpus=self.gpus)
+        _validate.non_negative(cpu=self.cpu, gpu=self.gpu)
+        if self.gpu > 1 and self.gpu % 1:
+            raise ConfigurationError(
+                f"gpu is {self.gpu:g}; it is a share of one GPU, such as 0.25, or whole GPUs"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +268,7 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         sized, lines = resized(sized, sweep.smoke), sweep.smoke.variants or lines
     if options.overrides.get("data.name") == "own":  # a file of the user's replaces the data set
         sized = _without_canaries(sized)
-    asked = options.overrides
+    sized, asked = with_resources(sized, options.overrides)
     variants = variants_of(replace(sized, variants=_chosen(sized, options)), asked)
     variants = _renamed(sized, variants, stated={key for line in lines for key in line.changes})
     # Of lines of one name, such as repetitions, one note is enough.
@@ -279,6 +285,22 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         stop=options.stop or sized.stop,
         notes=[*left_out, *sized.notes],
     )
+
+
+def with_resources(sweep: Sweep, overrides: Mapping[str, Any]) -> tuple[Sweep, dict[str, Any]]:
+    """Return the sweep with `resources.gpu` and the like, and the overrides of trials."""
+    rest = dict(overrides)
+    for key in [key for key in overrides if key.partition(".")[0] in RESOURCES]:
+        name, _, part = key.partition(".")
+        value = rest.pop(key)
+        if part not in ("cpu", "gpu"):
+            known = [f"{name}.cpu", f"{name}.gpu"]
+            raise ConfigurationError(f"unknown key {key!r}; {near_miss(key, known)}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigurationError(f"{key} is {value!r}; it is one number, such as 0.25")
+        changed = replace(getattr(sweep, name), **{part: float(value)})
+        sweep = replace(sweep, **{name: changed})
+    return sweep, rest
 
 
 def resized(sweep: Sweep, size: Preset) -> Sweep:

@@ -588,7 +588,7 @@ def _plan_of(
     trials, cost = known.trials, known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    wants_gpu = known.sweep.resources.gpus > 0
+    wants_gpu = known.sweep.resources.gpu > 0
     hours = None
     if size is not None:
         here = has_gpu() if wants_gpu else False
@@ -649,10 +649,10 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
     if ensembles_of(trials):
         takers = {"an actor that trains teachers": sized.teacher, **takers}
     problems = [
-        f"{what} takes {each.cpus:g} cores, but this machine has {cores}; name a cluster with "
+        f"{what} takes {each.cpu:g} cores, but this machine has {cores}; name a cluster with "
         "--address"
         for what, each in takers.items()
-        if each.cpus > cores
+        if each.cpu > cores
     ]
     on_gpu = any(trial.config.performance.device is Device.CUDA for trial in trials)
     if on_gpu and not has_gpu():

@@ -23,6 +23,7 @@ from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.report.card import run_card
 from labeldp.platform.settings.configuration import flatten, to_yaml
 from labeldp.platform.sweep.open_sweep import OpenSweep
+from labeldp.platform.sweep.trial import OUT_OF_MEMORY
 
 #: A tracking server that did not answer is tried again after this time.
 RETRY_SECONDS = 60.0
@@ -47,6 +48,9 @@ class Recorder(Unsaved, tune.Callback):
         self._ask_again = time.monotonic()
         self._tracking_lost = False
         self.broken: Exception | None = None
+        #: Whether trials that want memory start again with more of it, and which ones do.
+        self.retries_crowded = False
+        self.crowded: set[str] = set()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
         """Tell the home; a trial that starts again after its worker died begins anew."""
@@ -70,7 +74,9 @@ class Recorder(Unsaved, tune.Callback):
             of=planned.config.trainer.epochs,
         )
         end = result.get("end")
-        if end is not None and digest not in self.records:
+        if end is not None and end.pop(OUT_OF_MEMORY, False) and self.retries_crowded:
+            self.crowded.add(digest)  # no record: it starts again, with more of the GPU
+        elif end is not None and digest not in self.records:
             with self.telling_why():
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)

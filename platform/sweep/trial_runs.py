@@ -5,6 +5,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -72,31 +73,54 @@ def run(sweep: OpenSweep) -> Recorder:
 
 
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
-    each, folder = sweep.trial, sweep.folder
+    """Run the trials that are left; those that want memory run again with more of a GPU.
+
+    They read the releases of their first start, so that nothing is charged twice.
+    """
+    until = time.monotonic() + seconds
+    each = sweep.trial
+    while True:
+        # A search counts its trials when it suggests them.
+        recorder.retries_crowded = 0 < each.gpu < 1 and sweep.book is None
+        recorder.crowded.clear()
+        _run_once(sweep, recorder, each, seconds=until - time.monotonic())
+        if not recorder.crowded or time.monotonic() >= until:
+            return
+        more = replace(each, gpu=min(1.0, 2 * each.gpu))
+        sweep.progress.say(
+            f"{len(recorder.crowded)} trials were out of memory with {each.gpu:g} of a GPU each; "
+            f"they start again with {more.gpu:g} and the releases that they have"
+        )
+        each = more
+
+
+def _run_once(sweep: OpenSweep, recorder: Recorder, each: Resources, *, seconds: float) -> None:
+    folder = sweep.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
     rule, hand_out = sweep.plan.sweep.stop, HandOut(recorder) if sweep.book else None
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
+    left = {digest: plan for digest, plan in sweep.left.items() if digest not in recorder.records}
     trainable = tune.with_parameters(
         tune_trial,
-        plans={} if hand_out else dict(sweep.left),
+        plans={} if hand_out else left,
         searches=sweep.plan.searches,
         data=sweep.data.public,
         home=sweep.home,
         keeper=keeper,
-        cpus=each.cpus,
+        cpus=each.cpu,
         stops=stops,
     )
     tuner = tune.Tuner(
-        tune.with_resources(trainable, {"cpu": each.cpus, "gpu": each.gpus}),
-        param_space={} if hand_out else {"hash": tune.grid_search(list(sweep.left))},
+        tune.with_resources(trainable, {"cpu": each.cpu, "gpu": each.gpu}),
+        param_space={} if hand_out else {"hash": tune.grid_search(list(left))},
         tune_config=tune.TuneConfig(
             search_alg=hand_out,
             num_samples=sweep.unfinished if hand_out else 1,
             scheduler=None if stops is None else scheduler_of(sweep, stops),
             # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
             # what gives its memory back.
-            reuse_actors=each.gpus == 0,
+            reuse_actors=each.gpu == 0,
             time_budget_s=seconds if seconds < math.inf else None,
         ),
         run_config=tune.RunConfig(
@@ -263,6 +287,6 @@ class PlaceWatch(Unsaved, tune.Callback):
     def _why(self) -> str:
         here = capacity()
         return (
-            f"each takes {self._each.cpus:g} CPU + {self._each.gpus:g} GPU on one node, and the "
+            f"each takes {self._each.cpu:g} CPU + {self._each.gpu:g} GPU on one node, and the "
             f"{len(here.nodes)} nodes have {here.sizes}, others' work included"
         )

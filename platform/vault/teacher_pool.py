@@ -80,7 +80,7 @@ def pool_size(each: Resources, available: Capacity) -> int:
         return GROWN_ACTORS
     held = 0
     for cpus, gpus in available.nodes:
-        shares = [has / needed for has, needed in ((cpus, each.cpus), (gpus, each.gpus)) if needed]
+        shares = [has / needed for has, needed in ((cpus, each.cpu), (gpus, each.gpu)) if needed]
         held += int(min(shares, default=cpus) + 1e-9)
     return max(1, held)
 
@@ -169,10 +169,10 @@ class _Pool:
     ) -> None:
         remote: Any = ray.remote(TeacherActor)
         kind = remote.options(
-            num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=-1, max_task_retries=DEATHS
+            num_cpus=each.cpu, num_gpus=each.gpu, max_restarts=-1, max_task_retries=DEATHS
         )
         self._shards, self._each = shards, each
-        actors = [kind.remote(vote, data, max(1, int(each.cpus))) for _ in range(size)]
+        actors = [kind.remote(vote, data, max(1, int(each.cpu))) for _ in range(size)]
         self._starting = {actor.ready.remote(): actor for actor in actors}
         self._idle = list[Any]()
         self.tasks: dict[Any, tuple[Any, Batch]] = {}
@@ -213,12 +213,12 @@ class _Pool:
         if not ready and self.tasks:
             # An actor at work may be silent: one batch may take hours. But one that Ray starts
             # again needs a machine, and the last that could hold it may be gone.
-            gpus = self._each.gpus > 0
+            gpus = self._each.gpu > 0
             place(self._each, capacity(), gpu_required=gpus, what="a teacher actor")
             return []
         if not ready:
             raise CannotFit(
-                f"no teacher actor ({self._each.cpus:g} CPU + {self._each.gpus:g} GPU) started "
+                f"no teacher actor ({self._each.cpu:g} CPU + {self._each.gpu:g} GPU) started "
                 f"within {START_SECONDS:g} s: the cluster is too full; free resources, or run "
                 "again later (finished votes are kept)"
             )

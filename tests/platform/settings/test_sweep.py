@@ -93,7 +93,7 @@ def test_smoke_and_presets_change_every_variant_its_axes_and_resources() -> None
     changes, space = {"trainer.epochs": 9}, {"trainer.epsilon": Grid(3.0)}
     sweep = replace(
         a_sweep(),
-        resources=Resources(cpus=1, gpus=1),
+        resources=Resources(cpu=1, gpu=1),
         needs_gpu=True,
         presets={"home": Preset(changes=changes, space=space, resources=Resources())},
     )

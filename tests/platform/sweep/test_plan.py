@@ -385,7 +385,7 @@ def test_hours_of_a_gpu_are_refused_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    sweep = small(needs_gpu=True, resources=Resources(gpus=1), presets={"home": Preset(samples=1)})
+    sweep = small(needs_gpu=True, resources=Resources(gpu=1), presets={"home": Preset(samples=1)})
     asked = options(tmp_path)
     found = plan_of(sweep, asked)
     assert not found.fits
@@ -400,12 +400,12 @@ def test_hours_of_a_gpu_are_refused_without_one(
 
 
 def test_a_cluster_without_a_gpu_is_refused_before_its_vault_opens(tmp_path: Path) -> None:
-    sweep = small(needs_gpu=True, resources=Resources(gpus=1))
+    sweep = small(needs_gpu=True, resources=Resources(gpu=1))
     plan = started(sweep, options(tmp_path, address="10.0.0.1:6379"))  # what it has is not known
     with pytest.raises(CannotFit, match="this sweep is for a GPU"):
         _sizes(plan, a_cluster((8, 0)))
     for cluster in (a_cluster((8, 0), (8, 1)), a_cluster((8, 0), grows=True)):
-        assert _sizes(plan, cluster)[0].gpus == 1
+        assert _sizes(plan, cluster)[0].gpu == 1
 
 
 PATE = {"method": "pate", "trainer.ensemble.queries": 100, "trainer.answers": 50}
