@@ -40,7 +40,8 @@ Floats = NDArray[np.float64]
 
 #: Steps between the bounds that a vault keeps, and bins of a channel: a program for more bins
 #: takes minutes.
-LEVELS, BINS = 64, 32
+LEVELS = 64
+BINS = 32
 #: Middle of each bin, where the bounds are 0 and 1.
 CENTERS: Floats = (np.arange(BINS) + 0.5) / BINS
 #: Sums of amounts are drawn as whole numbers, this many times as large.

@@ -46,11 +46,15 @@ from labeldp.mechanisms.rr_with_prior import labels_for
 Floats = NDArray[np.float64]
 
 #: Probabilities are multiples of about 2^-58; above this epsilon a draw is that of this epsilon.
-_UNIT, LARGEST_EPSILON = 1 << 58, 30.0
+_UNIT = 1 << 58
+LARGEST_EPSILON = 30.0
 #: Up to this many classes all sets are columns of the program; with more, columns are generated in
 #: rounds, from the windows of subset selection on, by changes of the `_LEADING` best prefixes. With
 #: more than `_ROWS` classes the unlikely ones are put together in bundles.
-_FULL, _ROUNDS, _LEADING, _ROWS = 10, 12, 7, 128
+_FULL = 10
+_ROUNDS = 12
+_LEADING = 7
+_ROWS = 128
 #: Prototypes of sorted priors have this much added to each class.
 _FLOOR = 1e-4
 _BLOCK_ENTRIES = 1 << 20
@@ -98,7 +102,8 @@ def _random_subsets(
         source = (np.arange(count) - own[:, None]) % count
         members: NDArray[np.bool_] = relative[source, np.arange(len(own))[:, None]]
         return members
-    turned, shift = relative[0], own.astype(word)
+    turned = relative[0]
+    shift = own.astype(word)
     back = np.where(own > 0, count - own, 0).astype(word)
     whole = word((1 << count) - 1)
     turned = np.where(own > 0, (turned << shift | turned >> back) & whole, turned)
@@ -334,7 +339,8 @@ def _solve_sets(
         starts = np.concatenate(
             (starts[: _ROWS // 2], np.linspace(_ROWS // 2, classes, _ROWS // 2 + 1)[:-1])
         ).astype(np.int64)
-    mass, count = np.add.reduceat(prior, starts), len(starts)
+    mass = np.add.reduceat(prior, starts)
+    count = len(starts)
     if count <= _FULL:
         columns = (np.arange(1, 1 << count)[:, None] >> np.arange(count) & 1).astype(np.bool_)
     elif utility is Utility.CORRECT:  # RRWithPrior is the best: one leading class, or with the rest
@@ -407,7 +413,8 @@ def _improving(
     Candidates are the classes in rising order of price per probability, up to each place, and the
     best of these with one class added or taken away.
     """
-    classes, growth = len(prior), math.exp(epsilon)
+    classes = len(prior)
+    growth = math.exp(epsilon)
 
     def excess(sets: NDArray[np.bool_]) -> Floats:
         cost = prices.sum() + (growth - 1) * (sets @ prices)
@@ -434,7 +441,8 @@ def _of_numbers(
     """
     from scipy import optimize, sparse
 
-    classes, count = len(values), len(outputs)
+    classes = len(values)
+    count = len(outputs)
     if len(prior) != classes:
         raise ValueError(f"values has {classes} entries and prior {len(prior)}; one each is needed")
     growth = math.exp(epsilon)
@@ -510,7 +518,8 @@ class StaircaseChannel(PureMechanism):
         ranks = np.argsort(order, axis=1)
         own = ranks[np.arange(len(exact)), exact]
         sets = np.empty(checked.shape, dtype=np.bool_)
-        draws, epsilon = as_discrete_generator(generator), min(self.epsilon, LARGEST_EPSILON)
+        draws = as_discrete_generator(generator)
+        epsilon = min(self.epsilon, LARGEST_EPSILON)
         for code, channel in enumerate(channels):
             rows = np.flatnonzero(codes == code)
             sets[rows] = channel.draw(own[rows], epsilon, draws)

@@ -115,7 +115,8 @@ class Channel(ABC):
 
         def excess(epsilon: float) -> float:
             at = np.array([epsilon])
-            right, wrong = float(self.right_beyond(at)[0]), float(self.wrong_beyond(at)[0])
+            right = float(self.right_beyond(at)[0])
+            wrong = float(self.wrong_beyond(at)[0])
             return right - math.exp(epsilon) * wrong - delta
 
         tiny = min(1e-9, self.largest / 2)
@@ -149,7 +150,8 @@ def mean_error(channel: Channel, surest: Floats) -> Floats:
     for _ in range(60):  # the largest threshold that at least a share of m lies beyond
         middle = (low + high) / 2
         enough = channel.right_beyond(middle) + channel.wrong_beyond(middle) >= surest
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        low = np.where(enough, middle, low)
+        high = np.where(enough, high, middle)
     # All beyond `high` is taken, and the rest of m at the threshold itself.
     wrong = channel.wrong_beyond(high)
     missing = np.maximum(surest - wrong - channel.right_beyond(high), 0.0)
@@ -279,7 +281,8 @@ class SubsetFamily:
 
     def channel(self, strength: float) -> ThreePointChannel:
         """Return the channel of that epsilon: the set holds one of the two labels, or not one."""
-        classes, size = self.num_classes, self.subset_size
+        classes = self.num_classes
+        size = self.subset_size
         if size is None:
             size = best_subset_size(epsilon=strength, num_classes=classes)
         both = size * (size - 1) * math.exp(strength)

@@ -167,7 +167,9 @@ class BudgetExceeded(ValueError):
     def __init__(
         self, *, budget: Budget, spent: float, requested: float, request: str, fix: str = ""
     ) -> None:
-        self.budget, self.spent, self.requested = budget, spent, requested
+        self.budget = budget
+        self.spent = spent
+        self.requested = requested
         fix = fix or "request a smaller epsilon, reuse a stored release, or raise the budget"
         super().__init__(
             f"{request} is refused: the budget is epsilon {budget.epsilon:g} at delta "

@@ -161,7 +161,8 @@ def shares_of_persons(weights: NDArray[Any], persons: Persons) -> NDArray[np.flo
     `weights` [N, M] have no row longer than 1. Labels that all differ change the sums as far as
     rows whose signs are chosen one by one, which is the root of the sum of |row . row'| at most.
     """
-    lengths, counts = _lengths(weights, persons), np.bincount(persons)
+    lengths = _lengths(weights, persons)
+    counts = np.bincount(persons)
     room = 1 - _rounded(counts, weights.shape[1])
     worst = int(room.argmin())
     if room[worst] < 0.5:
@@ -181,7 +182,8 @@ def _rounded(counts: NDArray[np.intp], width: int) -> NDArray[np.float64]:
 
 def _lengths(weights: NDArray[Any], persons: Persons) -> NDArray[np.float64]:
     """The most that each person [P] can move the sums, in lengths of rows."""
-    order, counts = np.argsort(persons, kind="stable"), np.bincount(persons)
+    order = np.argsort(persons, kind="stable")
+    counts = np.bincount(persons)
     starts = np.cumsum(counts) - counts
     found = np.zeros(len(counts))
     for count, whose in _alike(counts, weights.shape[1]):

@@ -369,7 +369,8 @@ def normal(size: int, *, generator: SecureGenerator) -> RealNoise:
     The density at k + x is e^(-k^2/2) e^(-k x) e^(-x^2/2): k is drawn from the first factor, x is
     uniform, and both are kept with the probability that the other two make.
     """
-    wholes, fractions = list[Labels](), list[tuple[Digits, Indices]]()
+    wholes = list[Labels]()
+    fractions = list[tuple[Digits, Indices]]()
     missing = size
     while missing:
         proposed = _half_normal_wholes(2 * missing + 16, generator=generator)
@@ -512,7 +513,8 @@ def discrete_laplace(generator: AnyGenerator, *, scale: float, shape: tuple[int,
     if not isinstance(generator, SecureGenerator):
         up, down = generator.geometric(-math.expm1(-1 / scale), size=(2, *shape))
         return np.asarray(up - down, dtype=np.int64)
-    size, wide = math.prod(shape), math.nextafter(scale, math.inf)
+    size = math.prod(shape)
+    wide = math.nextafter(scale, math.inf)
     first, second = (floors(exponential(size, generator=generator), scale=wide) for _ in range(2))
     return (first - second).reshape(shape)
 

@@ -252,7 +252,9 @@ class LabelVault:
         indices: NDArray[np.intp] | None,
         noise: NoiseSource,
     ) -> Charge:
-        description, event, paying = describe(mechanism, noise), mechanism.event, indices
+        description = describe(mechanism, noise)
+        event = mechanism.event
+        paying = indices
         if self.persons is not None:
             touched = self.persons if indices is None else self.persons[indices]
             event = event_of_persons(mechanism, touched, public)
@@ -279,7 +281,8 @@ class LabelVault:
         charge = self._charge(mechanism, private_digest, public, indices, source)
         key = charge.key
         with self._lock:
-            stored, drawn = self._store.release(key), None
+            stored = self._store.release(key)
+            drawn = None
             while stored is None:
                 lines = len(self.charges())
                 self._afford(charge)

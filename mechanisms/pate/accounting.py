@@ -197,7 +197,14 @@ def confident_gnmax_costs(
 ) -> QueryCosts:
     """Costs of Confident-GNMax and, with `check_counts`, of Interactive-GNMax.
 
-    The check sees `check_counts`, floats [N, K], instead of the votes.
+    Args:
+        votes: Number of teachers for each class, integers [N, K].
+        threshold: A query is answered if its largest count, with noise, is larger.
+        sigma1: Standard deviation of the check's noise.
+        sigma2: Standard deviation of the answer's noise.
+        check_counts: Floats [N, K] that the check sees instead of the votes.
+        check_noise: Whether the check adds noise to the largest count, or to each class.
+        accounting: Whether the cost depends on the votes.
     """
     checked = checked_votes(votes)
     compared = checked if check_counts is None else check_counts

@@ -174,7 +174,8 @@ class _Aggregator(ABC):
         Queries after that are not looked at. `student_scores` are the student's class probabilities
         [N, K], of Interactive-GNMax alone.
         """
-        rng, counts = as_noise_generator(generator), checked_votes(votes)
+        rng = as_noise_generator(generator)
+        counts = checked_votes(votes)
         public = self._public(counts, student_scores)
         num_queries, num_classes = counts.shape
         wanted = num_queries if max_answers is None else max_answers

@@ -68,7 +68,8 @@ TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=","
 _KAPPA, _CHECK, _ANSWER = TABLE.T
 #: The most that a third derivative of log f_i along the vote's direction can be: twice its length
 #: to the third power, since skewness is at most 2 where densities are log-concave.
-_CHECK_THIRD, _ANSWER_THIRD = 2.0, 4 * math.sqrt(2)
+_CHECK_THIRD = 2.0
+_ANSWER_THIRD = 4 * math.sqrt(2)
 _STEP = 0.2
 #: Beyond this many standard deviations either side of all modes integrands vanish in doubles.
 _MARGIN = 9.0
@@ -77,7 +78,8 @@ _LARGEST = 300.0
 #: Shifts below this are expanded, since the difference of two logs would lose their digits.
 _TINY = 1e-6
 #: Below this a l is expanded, above that its exponential is taken together with the probability.
-_SMALL, _BIG = 1e-2, 30.0
+_SMALL = 1e-2
+_BIG = 30.0
 
 
 class Accounting(StrEnum):
@@ -251,7 +253,8 @@ def _moved(histogram: NDArray[np.int64], noise_std: float) -> tuple[Floats, Floa
     counts, times = np.unique(histogram, return_counts=True)
     same = np.eye(len(counts), dtype=np.bool_)
     loses, gains = np.nonzero((counts > 0)[:, None] & (~same | (times > 1)))
-    behind, shift = (counts - counts[-1]) / noise_std, 1 / noise_std
+    behind = (counts - counts[-1]) / noise_std
+    shift = 1 / noise_std
     x = np.arange(behind[0] / 2 - _MARGIN - shift, _MARGIN + shift + _STEP, _STEP)
     z = x - behind[:, None]  # [V, G]
     log_cdf = log_ndtr(z)
@@ -261,7 +264,8 @@ def _moved(histogram: NDArray[np.int64], noise_std: float) -> tuple[Floats, Floa
     total = mass.sum(axis=1)
     log_base = np.log(total) + largest[:, 0]
     log_base -= np.logaddexp.reduce(log_base + np.log(times))
-    lost, gained = _log_change(z, shift)[loses], _log_change(z, -shift)[gains]  # [M, G]
+    lost = _log_change(z, shift)[loses]  # [M, G]
+    gained = _log_change(z, -shift)[gains]
     tilts = (
         (loses, -shift * z[loses] - shift**2 / 2 + gained),
         (gains, shift * z[gains] - shift**2 / 2 + lost),
@@ -308,7 +312,8 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
 
     r_k is the probability in the distribution above over q_k, below; orders a are [A].
     """
-    below, change = np.exp(log_below), np.expm1(np.minimum(log_ratio, _BIG))
+    below = np.exp(log_below)
+    change = np.expm1(np.minimum(log_ratio, _BIG))
     above = np.exp(log_below + log_ratio)
     total = np.zeros((len(log_below), len(orders)))
     powers = [orders**power - orders for power in range(7)]

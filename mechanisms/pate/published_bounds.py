@@ -193,7 +193,8 @@ class RenyiCurves:
         buffer = np.empty((height, len(orders)))
         for rows in _validate.blocks(len(self), len(orders), entries=_BLOCK_ENTRIES):
             counts = below[rows]
-            widest, narrowest = int(counts.max()), int(counts.min())
+            widest = int(counts.max())
+            narrowest = int(counts.min())
             values = buffer[: len(counts), :widest]
             np.multiply(slope[rows, None], steps[:widest], out=values)
             values += gap[rows, None]

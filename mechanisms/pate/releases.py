@@ -51,7 +51,8 @@ from labeldp.mechanisms.randomness import AnyGenerator
 RequestedAggregator = Aggregator | InteractiveGNMax
 
 #: Columns of a release of answers.
-LABEL, BY_TEACHERS = 0, 1
+LABEL = 0
+BY_TEACHERS = 1
 #: In the second column: the run had its answers before it came to this query.
 NOT_LOOKED_AT = -1
 
@@ -218,7 +219,8 @@ class PublishedCost:
         conversion: Conversion = Conversion.IMPROVED,
     ) -> SanitizedEpsilon:
         """Draw the bound, as `release`, with everything that may be published about it."""
-        checked, stated = looked_at(answers), dict(vars(self))
+        checked = looked_at(answers)
+        stated = dict(vars(self))
         return release_epsilon(
             votes[:checked],
             answered=None if self.threshold is None else answers[:checked, BY_TEACHERS] > 0,
@@ -270,7 +272,8 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[st
     expected, published, realised = np.zeros((3, len(ORDERS)))
     events: list[Event] = []
     for each in rounds:
-        costs, answered = each.costs(), each.by_teachers
+        costs = each.costs()
+        answered = each.by_teachers
         expected += costs.rdp()
         published += each.costs(Accounting.COUNTS).rdp()
         realised += costs.rdp(answered=answered)

@@ -53,7 +53,8 @@ from labeldp.mechanisms.release_store import array_digest
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard
 # deviations and 9 of margin, log Q is off by less than 1e-13 (checked against 25-digit quadrature).
-_STEP, _MARGIN = 0.2, 9.0
+_STEP = 0.2
+_MARGIN = 9.0
 _MOST_GRID_ENTRIES = 2 * 10**7
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: Concentrations that `fit_concentration` tries.
@@ -188,7 +189,10 @@ def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: flo
                 step /= 2
             else:
                 break  # as good as floating point can tell
-            votes, value, log_q, jacobian = moved, moved_value, moved_log_q, moved_jacobian
+            votes = moved
+            value = moved_value
+            log_q = moved_log_q
+            jacobian = moved_jacobian
     whole: NDArray[np.float64] = votes * (num_teachers / votes.sum())
     return whole
 
@@ -351,7 +355,9 @@ def measure_reconstruction(
     """
     teachers = int(checked_votes(votes)[0].sum())
     numbers = np.asarray(answers)
-    errors, with_prior, seconds = [], [], 0.0
+    errors = []
+    with_prior = []
+    seconds = 0.0
     for _ in range(repeats):
         counts = counted_answers(
             votes, noise_std=noise_std, answers=np.maximum(numbers, 1), generator=generator
@@ -409,7 +415,8 @@ def measure_defenses(
                 generator=generator,
             )
 
-        attacked, evaded = start(defense), start(defense)
+        attacked = start(defense)
+        evaded = start(defense)
         errors = [
             _attack(service, index, row, noise_std, teachers, questions, drift=drift)
             for service, drift in ((attacked, 0.0), (evaded, 1e-6))
@@ -417,7 +424,8 @@ def measure_defenses(
         ]
         half = len(votes)
         # A service of its own for each client, as if keys changed: other noise.
-        firsts, again = [], []
+        firsts = []
+        again = []
         for client in range(clients):
             inputs = np.repeat(np.arange(half), _REPEATS)
             salted = defense.key and defense.key + client.to_bytes(4, "big")
@@ -453,6 +461,17 @@ def _attack(
     *,
     drift: float,
 ) -> float:
+    """Return the error of the votes that repeated answers to one query reveal.
+
+    Args:
+        service: Answers questions.
+        index: Number of the input that is asked about.
+        row: Its true vote counts [K].
+        noise_std: Standard deviation of the answers' noise.
+        teachers: Number of teachers.
+        questions: How often to ask.
+        drift: Change of the input from one question to the next, which no teacher notices.
+    """
     labels = service.answer(_features(np.full(questions, index), drift=drift))
     counts = np.bincount(labels[labels != NO_ANSWER], minlength=len(row))[None]
     try:
