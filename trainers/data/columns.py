@@ -501,7 +501,8 @@ class Numbers(Step):
 
     def as_they_are(self) -> "Numbers":
         """Return the same without a scale."""
-        nothing, one = np.zeros_like(self.mean), np.ones_like(self.std)
+        nothing = np.zeros_like(self.mean)
+        one = np.ones_like(self.std)
         return replace(self, mean=nothing, std=one, scaled=False)
 
 
@@ -521,7 +522,8 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 
 def _as_written(name: str, column: NDArray[Any], form: str) -> NDArray[Any]:
-    missing, had = is_missing(column), f"the training rows had {in_words(form)} there"
+    missing = is_missing(column)
+    had = f"the training rows had {in_words(form)} there"
     if column.dtype.kind == "O":
         values = values_in(column.tolist(), form)
         if len(bad := np.flatnonzero((values != values) & ~missing)):

@@ -228,7 +228,8 @@ def private_folder(folder: Path) -> None:
     """
     with owner_only():
         folder.mkdir(parents=True, exist_ok=True)
-    here, home = folder.resolve(), Path.home().resolve()
+    here = folder.resolve()
+    home = Path.home().resolve()
     if folder.stat().st_mode & stat.S_ISVTX or here == home or here in home.parents:
         raise NotOurs(
             f"{folder} holds more than results, and all of a results folder is closed to other "
@@ -245,7 +246,8 @@ def private_folder(folder: Path) -> None:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 try:
-                    path, found = Path(entry.path), entry.stat(follow_symlinks=False)
+                    path = Path(entry.path)
+                    found = entry.stat(follow_symlinks=False)
                     _check_owner(path, found)
                     refuse_link(path)
                     if stat.S_IMODE(found.st_mode) & 0o7077:

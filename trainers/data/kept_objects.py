@@ -69,9 +69,19 @@ _LOADERS: dict[str, frozenset[str]] = {
     ),
     **dict.fromkeys(
         (
-            *("JsonNode", "ListNode", "TupleNode", "SetNode", "SliceNode", "DefaultDictNode"),
-            *("BytesNode", "BytearrayNode", "NdArrayNode", "MaskedArrayNode", "LossNode"),
-            *("RandomStateNode", "RandomGeneratorNode"),
+            "JsonNode",
+            "ListNode",
+            "TupleNode",
+            "SetNode",
+            "SliceNode",
+            "DefaultDictNode",
+            "BytesNode",
+            "BytearrayNode",
+            "NdArrayNode",
+            "MaskedArrayNode",
+            "LossNode",
+            "RandomStateNode",
+            "RandomGeneratorNode",
         ),
         frozenset(),
     ),
@@ -184,17 +194,21 @@ def _check_indices(value: Any) -> None:
     from sklearn.neighbors._base import NeighborsBase
     from sklearn.tree._tree import Tree
 
-    left, seen, built = [value], dict[int, Any](), list[Any]()
+    left = [value]
+    seen = dict[int, Any]()
+    built = list[Any]()
     while left:
         each = left.pop()
         if id(each) in seen or isinstance(each, type):
             continue
         seen[id(each)] = each
         held = getattr(each, "__dict__", {})
-        tree, search = held.get("tree_"), held.get("_tree")
+        tree = held.get("tree_")
+        search = held.get("_tree")
         if isinstance(tree, Tree):
             _fits(1 <= tree.node_count <= tree.capacity and tree.n_features == each.n_features_in_)
-            nodes, names = tree.__getstate__()["nodes"], ("left_child", "right_child", "feature")
+            nodes = tree.__getstate__()["nodes"]
+            names = ("left_child", "right_child", "feature")
             inner = nodes["left_child"] != -1
             _check_nodes(nodes, each.n_features_in_, inner=inner, names=names)
         if isinstance(each, BaseEnsemble) and "estimators_" in held:
@@ -206,7 +220,8 @@ def _check_indices(value: Any) -> None:
                 _fits("tree_" not in vars(part) or part.n_features_in_ == len(columns))
         if isinstance(each, BaseHistGradientBoosting):
             for predictor in (one for group in held.get("_predictors", ()) for one in group):
-                nodes, names = predictor.nodes, ("left", "right", "feature_idx")
+                nodes = predictor.nodes
+                names = ("left", "right", "feature_idx")
                 inner = nodes["is_leaf"] == 0
                 _check_nodes(nodes, each.n_features_in_, inner=inner, names=names)
                 chosen = nodes[inner & (nodes["is_categorical"] != 0)]
@@ -216,7 +231,8 @@ def _check_indices(value: Any) -> None:
                     _fits(each._bin_mapper.is_categorical_[chosen["feature_idx"]].all())
         if isinstance(each, NeighborsBase) and isinstance(search, KDTree | BallTree):
             _fits(len(held.get("_y", each._fit_X)) == len(each._fit_X))
-            metric, more = each.effective_metric_, each.effective_metric_params_
+            metric = each.effective_metric_
+            more = each.effective_metric_params_
             each._tree = type(search)(each._fit_X, each.leaf_size, metric=metric, **more)
             built.append(each._tree)
         elif isinstance(each, KDTree | BallTree) and not any(each is one for one in built):

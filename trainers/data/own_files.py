@@ -193,10 +193,14 @@ def read_rows(source: OwnSource, *, first: OwnRows | None = None) -> OwnRows:
 
     With the rows of the first file it is the second one, whose columns of text are the same.
     """
-    path, labels, prefix = source.path, source.labels, "data."
+    path = source.path
+    labels = source.labels
+    prefix = "data."
     text: list[str] = []
     if first is not None:
-        path, labels, prefix = source.test_path, source.test_labels, "data.test_"
+        path = source.test_path
+        labels = source.test_labels
+        prefix = "data.test_"
         if isinstance(first.features, dict):
             text = [name for name, column in first.features.items() if column.dtype == object]
     assert path is not None
@@ -232,7 +236,8 @@ def _read_table(file: Path, source: OwnSource, *, text: Sequence[str] = ()) -> A
 
 def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
     """Columns of features, one of labels, and one of a split."""
-    label_column, split_column = source.label_column or LABEL, source.split_column
+    label_column = source.label_column or LABEL
+    split_column = source.split_column
     names = [str(name) for name in table.column_names]
     for key, wanted in source.named_columns.items():
         for name in wanted:
@@ -292,7 +297,8 @@ def parquet_table(
     groups of rows that hold them are read.
     """
     with _opened_parquet(file) as opened:
-        footer, names = opened.metadata, opened.schema_arrow.names
+        footer = opened.metadata
+        names = opened.schema_arrow.names
         refuse_twice(names, file)
         kept = [name for name in names if columns is None or name in columns]
         wanted = range(footer.num_rows) if rows is None else rows
@@ -365,7 +371,8 @@ def _texts(table: Any, file: Path) -> Any:
 
 
 def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
-    names, count = found.get("class_names"), found.get("num_classes")
+    names = found.get("class_names")
+    count = found.get("num_classes")
     if type(count) not in (int, type(None)):
         raise DataFileError(f"{file} states num_classes {count!r}; it must be a whole number")
     if names is not None and count not in (None, len(names)):
@@ -406,7 +413,8 @@ def _read_npz(file: Path, source: OwnSource) -> OwnRows:
             f"{file} holds no array {source.split_column!r}, which data.split_column names (it "
             f"holds {', '.join(arrays)})"
         )
-    features, labels = arrays["features"], arrays["labels"]
+    features = arrays["features"]
+    labels = arrays["labels"]
     one_label_each(file, features, labels)
     return OwnRows(features=features, labels=labels, split=split, stated=stated)
 
@@ -418,7 +426,8 @@ def _read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
             f"data.split_column is {source.split_column!r}, but {features} holds features alone; "
             "name a second file of rows for testing instead: data.test_path and data.test_labels"
         )
-    matrix, column = npy_array(features, mapped=True), npy_array(labels)
+    matrix = npy_array(features, mapped=True)
+    column = npy_array(labels)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     one_label_each(f"{features} and {labels}", matrix, column)
@@ -491,7 +500,8 @@ def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any
 
 # Nothing below shows a label, or counts them by class: how many there are of each is secret.
 
-_LEFT_OUT, _DATE = "left out", "date, as days"
+_LEFT_OUT = "left out"
+_DATE = "date, as days"
 _FEATURES = ("number", "text", _DATE)
 
 
@@ -614,7 +624,9 @@ def _column_seen(
         note = f"looks like an identifier: {why}; data.keep={name} makes it a feature"
         return ColumnSeen(name=name, kind=_LEFT_OUT, note=note)
     missing = is_missing(values)
-    count, categories, usable = int(missing.sum()), None, True
+    count = int(missing.sum())
+    categories = None
+    usable = True
     note = form and f"written as {example(form)}"
     if kind == "text":
         categories = len(set(values[~missing].tolist()))
@@ -628,7 +640,8 @@ def _column_seen(
         elif count and not note:
             note = f"{count:,} missing (a category of their own)"
     elif kind == "number" and np.isinf(values).any():
-        row, usable = int(np.isinf(values).argmax()), False
+        row = int(np.isinf(values).argmax())
+        usable = False
         note = f"row {row} is {values[row]}; features must be finite"
     elif count:
         note = f"{note}; " * bool(note) + f"{count:,} missing (the median, and an indicator column)"

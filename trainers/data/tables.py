@@ -120,7 +120,8 @@ def _refuse_row_as_header(table: Any, file: Path, *, secret: Sequence[str]) -> N
     """
     from pyarrow import compute, types
 
-    numbers, found = list[float](), list[bool]()
+    numbers = list[float]()
+    found = list[bool]()
     for place, name in enumerate(table.column_names):
         if name in secret:
             continue
@@ -169,7 +170,8 @@ def _saved_as_csv(opened: BinaryIO, file: Path) -> bytes:
             check_archive(file, archive)
         sheet = load_workbook(opened, read_only=True, data_only=True).worksheets[0]
         sheet.reset_dimensions()  # those that it states may be of an earlier version
-        rows, width = list[Sequence[Any]](), 0
+        rows = list[Sequence[Any]]()
+        width = 0
         for row in sheet.iter_rows(values_only=True):
             if set(row) - {None}:
                 rows.append(row)

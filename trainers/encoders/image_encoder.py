@@ -33,11 +33,20 @@ _CELLS = 3
 class ImageEncoder(nn.Module):
     """A network without its head, and how pixels become numbers.
 
-    `shape` is (C, H, W) of an image, which with `mirrored` is described by itself and its mirror
-    image. `network` maps normalized images [B, C, H, W], whole or cropped, to vectors [B, D]. With
-    `hidden` units, what this layer makes of them stands beside them. So does what the network finds
-    before each change of resolution, as means over the cells of a grid: the last block has lost
-    some of it, and to a linear model it is worth several points (docs/encoders.md).
+    `network` maps normalized images [B, C, H, W], whole or cropped, to vectors [B, D]. What the
+    network finds before each change of resolution stands beside them, as means over the cells of a
+    grid: the last block has lost some of it, and to a linear model it is worth several points
+    (docs/encoders.md).
+
+    Args:
+        model: Architecture.
+        shape: (C, H, W) of an image.
+        pixels: Mean and standard deviation of the channels.
+        width: Width of the network; None for its own.
+        hidden: Number of units of a layer behind the network, whose outputs stand beside its
+            vectors; None for no such layer.
+        mirrored: Whether an image is described by itself and its mirror image.
+        seed: Seed of the weights.
     """
 
     mean: Tensor
@@ -55,7 +64,10 @@ class ImageEncoder(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
+        self.model = model
+        self.shape = shape
+        self.width = width
+        self.mirrored = mirrored
         self.units = hidden
         network = build_model(
             model, input_shape=shape, num_classes=_HEAD_CLASSES, seed=seed, width=width

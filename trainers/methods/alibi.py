@@ -65,7 +65,8 @@ def targets_of(
     one-hot vectors where the rule looks at vectors. Labels without noise are taken as they are by
     every rule, but for the share that `smoothing` spreads over all classes.
     """
-    classes, of_labels = mechanism.num_classes, isinstance(mechanism, RandomizedResponse | NoNoise)
+    classes = mechanism.num_classes
+    of_labels = isinstance(mechanism, RandomizedResponse | NoNoise)
     if of_labels:
         noisy = np.eye(classes)[_validate.labels(values, num_classes=classes, name="the release")]
     else:
@@ -124,7 +125,8 @@ class Alibi(Learner):
     """A network trained on one noisy release of the labels."""
 
     def __init__(self, config: AlibiConfig, **given: Unpack[Given]) -> None:
-        data, labels = given["data"], given["labels"]
+        data = given["data"]
+        labels = given["labels"]
         mechanism = config.mechanism(data.num_classes)
         release = released(labels, mechanism, data)
         #: Noisy labels [M], vectors [M, K], or sets of classes bool [M, K].
@@ -148,7 +150,8 @@ class Alibi(Learner):
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Cross-entropy to the targets; prior and prediction are one forward pass."""
-        log_probabilities, targets = logits.log_softmax(1), self._rows[rows]
+        log_probabilities = logits.log_softmax(1)
+        targets = self._rows[rows]
         if self._bayes:
             prior = log_probabilities.detach()
             if self._log_shares is not None:
@@ -172,7 +175,8 @@ class AlibiPrior(Learner):
         self, config: AlibiPriorConfig | PriorLabelsConfig, **given: Unpack[Given]
     ) -> None:
         """Request the prior, then the noisy labels if there are any, and set up the first epoch."""
-        data, labels = given["data"], given["labels"]
+        data = given["data"]
+        labels = given["labels"]
         spent = config.epsilon
         if isinstance(config, AlibiPriorConfig):
             spent, _ = config.prior.split(config.epsilon)
@@ -233,7 +237,8 @@ class BitFlipTrainer(Learner):
     """
 
     def __init__(self, config: BitFlipConfig, **given: Unpack[Given]) -> None:
-        data, labels = given["data"], given["labels"]
+        data = given["data"]
+        labels = given["labels"]
         bits = labels.release(BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)).values
         super().__init__(config, loss=self._loss, **without_labels(given))
         self._bits = torch.from_numpy(np.array(bits)).to(self.device)

@@ -45,7 +45,8 @@ from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
 
-_ROUNDS, _FOLDS = 2, 2
+_ROUNDS = 2
+_FOLDS = 2
 #: Penalties of ridge regression, on columns and on functions of a kernel, and how many these are.
 _PENALTY = 10.0
 _PENALTY_OF_KERNEL = 1.0
@@ -53,7 +54,8 @@ _FUNCTIONS = 100
 #: Variances of an amount that models explain by chance.
 _CHANCE = 2.0
 #: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
-_LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
+_LEAST_VARIANCE = 1e-3
+_MOST_VARIANCE = 0.05
 _LEAST_MEAN = 1e-6
 
 
@@ -120,7 +122,8 @@ def requested(
     counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
     prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
     prior /= prior.sum()
-    outputs, table = labels.release(channel, prior).values, channel.table(prior)
+    outputs = labels.release(channel, prior).values
+    table = channel.table(prior)
 
     def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
         return fit_to_outputs(estimator, rows, outputs, table, prior, of_mean=of_mean, seed=seed)
@@ -169,10 +172,17 @@ def fit_to_outputs(
     of_mean: bool,
     seed: int,
 ) -> Any:
-    """Return a clone of a regressor fitted to numbers of outputs [N] of rows [N, D].
+    """Return a clone of a regressor fitted to noisy amounts.
 
-    `of_mean`: whether its loss estimates the mean; otherwise it learns from a likely amount of each
-    row. `prior` [BINS] is a charged one. None stands for a stack.
+    Args:
+        estimator: A regressor; None for a stack.
+        rows: Public rows [N, D].
+        outputs: Numbers of the channel's outputs [N].
+        table: Probabilities and values of the outputs.
+        prior: Shares of the bins [BINS], a charged release.
+        of_mean: Whether the loss of the regressor estimates the mean; otherwise it learns from a
+            likely amount of each row.
+        seed: Seed of folds and models.
     """
     # One more output, which reveals nothing.
     likelihood = np.vstack((table.probabilities.T, np.ones(len(CENTERS))))[outputs]
@@ -219,15 +229,18 @@ def mean_of_sums(
     and the amounts' own variance are those under which the sums are likeliest. Means are above 0,
     as some losses need them.
     """
-    question, length = answer.question, answer.length
-    known, noise = np.asarray(answer.sums[:, 0], np.float64) * length, (noise_std * length) ** 2
+    question = answer.question
+    length = answer.length
+    known = np.asarray(answer.sums[:, 0], np.float64) * length
+    noise = (noise_std * length) ** 2
     values, weights = question.read(rows[places])
     weights *= answer.shares[places, None]
     squares = len(rows) * np.square(weights, dtype=np.float64).mean(0)
     prior = question.strengths / question.strengths.sum()
     smooth = (question.mixing * prior) @ question.mixing.T
     constant = np.outer(question.totals, question.totals) / 4
-    best, found = -np.inf, np.zeros(len(known) + 1)
+    best = -np.inf
+    found = np.zeros(len(known) + 1)
     for own in np.geomspace(_LEAST_VARIANCE, _MOST_VARIANCE, 5):
         for scale in np.geomspace(1e-4, 10, 26):
             factor = cho_factor(scale * smooth + constant + np.diag(noise + own * squares))
@@ -245,12 +258,15 @@ class AmountTrainer(FittedAtOnce):
     """A regressor on released amounts; no loss is known, since no true amount is."""
 
     def __init__(self, config: AmountsConfig, **given: Unpack[Given]) -> None:
-        data, labels, self._seed = given["data"], given["labels"], given["seed"]
+        data = given["data"]
+        labels = given["labels"]
+        self._seed = given["seed"]
         _validate.whole(seed=self._seed)
         given["performance"].limit_threads()
         data.require_numbers(user="amounts")
         assert data.bounds is not None, "a plan refuses classes"
-        self.config, self._bounds = config, data.bounds
+        self.config = config
+        self._bounds = data.bounds
         self._rows = data.train_features.flatten(1).float().numpy()
         self._requested = requested(
             labels,

@@ -21,11 +21,13 @@ from numpy.typing import NDArray
 #: Rows, of all parts, that a model is fitted to.
 _MOST_ROWS = 200_000
 #: Rows of a rehearsal, at random and with extremes.
-_REHEARSED, _EXTREMES = 300, 20
+_REHEARSED = 300
+_EXTREMES = 20
 #: Rows of each class that a model gets at least; the next number if it can't learn from so few.
 _MEMBERS = (2, 5, 10, 30)
 #: Draws of labels where rows are few.
-_DRAWS, _FEW_ROWS = 4, 20_000
+_DRAWS = 4
+_FEW_ROWS = 20_000
 #: Steps between draws that fill [0, 1) evenly, the golden ratio.
 _EVENLY = (5**0.5 - 1) / 2
 
@@ -118,7 +120,8 @@ def fit_to_soft_labels(
     if len(fitted) == 1:
         return fitted[0]
     mean = VotingClassifier([(str(draw), each) for draw, each in enumerate(fitted)], voting="soft")
-    mean.estimators_, mean.classes_ = fitted, np.arange(soft.shape[1])
+    mean.estimators_ = fitted
+    mean.classes_ = np.arange(soft.shape[1])
     mean.le_ = LabelEncoder().fit(mean.classes_)
     return mean
 

@@ -93,7 +93,9 @@ class Stages(InTurn):
     def __init__(self, config: LpMstConfig | StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Take the settings; a subclass requests the first release and sets its network up."""
         self.config = config
-        self._data, self._labels, self._seed = given["data"], given["labels"], given["seed"]
+        self._data = given["data"]
+        self._labels = given["labels"]
+        self._seed = given["seed"]
         self._performance = given["performance"]
         super().__init__()
 
@@ -195,7 +197,9 @@ class LpMst(Stages):
         super().load_state_dict(state)
 
     def _next_stage(self) -> None:
-        before, config, stage = self._current, self.config, self.stage + 1
+        before = self._current
+        config = self.config
+        stage = self.stage + 1
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         top_k = self._release(prior)
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
@@ -281,7 +285,8 @@ class StagedMoments(Stages):
         self._targets = state["targets"].to(self._current.device)
 
     def _next_stage(self) -> None:
-        examples, network = self._data.train_features, self._current
+        examples = self._data.train_features
+        network = self._current
         self._ask(network.predictor().features(examples), network.predict(examples))
         self.stage += 1
         self._current = self._new_learner()
@@ -293,7 +298,9 @@ class StagedMoments(Stages):
     ) -> None:
         mechanism = self.config.mechanism(self._data.num_classes)
         moments = learned_moments(
-            *(self.config.prior, self._data, self._labels),
+            self.config.prior,
+            self._data,
+            self._labels,
             mechanism=mechanism,
             beside=beside,
             before=before,
@@ -322,7 +329,8 @@ def evidence_of(
         return weights.astype(np.float32)
     possible = mechanism.outputs(prior)
     counts = possible.sum(1)
-    odds, rest = math.exp(-mechanism.epsilon), -math.expm1(-mechanism.epsilon)
+    odds = math.exp(-mechanism.epsilon)
+    rest = -math.expm1(-mechanism.epsilon)
     # Eq. (7) of appendix F. One possible output reveals nothing, and nothing is to be taken back.
     several = counts > 1
     weights -= (several * odds / rest)[:, None] * possible
@@ -396,7 +404,8 @@ class Recommender:
 
         The latter is that of the best constant, the mean of the test ratings.
         """
-        data, figures = self._data, dict(self._trainer.figures())
+        data = self._data
+        figures = dict(self._trainer.figures())
         if data.has_test_split:
             rated = self._stars[data.test_labels]
             mean = self.predict(data.test_features).astype(np.float64) @ self._stars
@@ -444,7 +453,9 @@ class Consensus(InTurn):
         """Set the first round up; `given` are data, seed and performance."""
         super().__init__()
         self._current = self._first = first
-        self._noisy, self._first_epochs, self._second_config = noisy, first_epochs, second
+        self._noisy = noisy
+        self._first_epochs = first_epochs
+        self._second_config = second
         self._given = given
         self._done = 0
         self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
@@ -479,7 +490,8 @@ class Consensus(InTurn):
         self._done = int(state["done"])
         self._figures = dict(state["figures"])
         self._first.load_state_dict(state["first"])
-        self._rows, self._labels = state["rows"].numpy(), state["labels"].numpy()
+        self._rows = state["rows"].numpy()
+        self._labels = state["labels"].numpy()
         self._current = self._first
         if state["second"] is not None:
             self._current = self._new_second()
@@ -495,8 +507,10 @@ class Consensus(InTurn):
         self._figures["consensus_share"] = float(agreeing.mean())
         # A model that agrees with nothing has nothing to teach: then all labels stay.
         if not agreeing.any():
-            agreeing, guesses = ~agreeing, noisy if noisy.ndim == 1 else noisy.argmax(1)
-        self._rows, self._labels = rows[agreeing], guesses[agreeing]
+            agreeing = ~agreeing
+            guesses = noisy if noisy.ndim == 1 else noisy.argmax(1)
+        self._rows = rows[agreeing]
+        self._labels = guesses[agreeing]
 
     def _new_second(self) -> OnLabels:
         kept: dict[str, Any] = {"labels": self._labels, "examples": self._rows}

@@ -78,7 +78,8 @@ def train_probes(
             torch.from_numpy(np.stack([part[t] for t in teachers]).astype(np.int64))
             for part in (shards, labels_of_shards)
         )
-        indices, labels = indices.to(features.device), labels.to(features.device)
+        indices = indices.to(features.device)
+        labels = labels.to(features.device)
         targets = functional.one_hot(labels, num_classes).to(features.dtype) - 1 / num_classes
         inputs = functional.pad(features[indices], (0, 1), value=1.0)  # the constant
         weights[teachers] = _ridge_regression(inputs, targets, ridge)
@@ -176,11 +177,17 @@ class _ClosedFormStudent(FittedAtOnce):
         seed: int,
         performance: Performance,
     ) -> None:
-        self._config, self._data, self._seed = config, data, seed
-        self._indices, self._labels = examples, labels
+        self._config = config
+        self._data = data
+        self._seed = seed
+        self._indices = examples
+        self._labels = labels
 
     def _fitted(self) -> Predictor:
-        config, data, indices, labels = self._config, self._data, self._indices, self._labels
+        config = self._config
+        data = self._data
+        indices = self._indices
+        labels = self._labels
         if config.kind == StudentKind.FOREST:
             rows = data.train_features[torch.from_numpy(indices)]
             forest = fit_forest(rows, labels, settings=config.forest, seed=self._seed)
@@ -326,7 +333,9 @@ class Pate(Trainer):
 
     def __init__(self, students: list[Trainer], *, epochs_each: int, answered: int) -> None:
         self.students = students
-        self._epochs_each, self._answered, self._epoch = epochs_each, answered, 0
+        self._epochs_each = epochs_each
+        self._answered = answered
+        self._epoch = 0
 
     def epoch(self) -> EpochMetrics:
         """Train the student whose turn it is for one epoch."""

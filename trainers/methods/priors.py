@@ -90,7 +90,8 @@ def learned_prior(
     delta: float,
 ) -> NDArray[np.float64]:
     """Return the prior of every training example [N, K], at a cost of `epsilon`."""
-    count, classes = len(data.train_features), data.num_classes
+    count = len(data.train_features)
+    classes = data.num_classes
     if settings.source is PriorSource.UNIFORM:
         return _smooth(np.full((count, classes), 1 / classes), settings)
     if settings.source is PriorSource.FILE:
@@ -130,7 +131,8 @@ def _learned_of_counts(
     )
     directions = rows.directions(settings)
     counts = labels.release(mechanism, groups).values
-    shape, places = (len(groups), len(counts)), np.arange(len(groups))
+    shape = (len(groups), len(counts))
+    places = np.arange(len(groups))
     members = csr_array((np.ones(len(groups), np.float32), (places, groups)), shape=shape)
     return probabilities_from(
         np.asarray(counts, np.float64),
@@ -167,7 +169,9 @@ def learned_moments(
         query = replace(query, weights=query.weights * shares[:, None])
     moments = labels.release(mechanism, query.weights).values
     found = probabilities_from(
-        *(moments, query, directions),
+        moments,
+        query,
+        directions,
         noise_std=mechanism.noise_std,
         seed=settings.seed,
         before=before,
@@ -321,8 +325,10 @@ class MomentQuery:
         mean [N, K], by default the same for all classes, and `smoothness` the share of the
         variance around it along these directions, in units of the average direction's.
         """
-        values, strengths = self.directions.values, self.directions.strengths
-        examples, classes = len(values), moments.shape[1]
+        values = self.directions.values
+        strengths = self.directions.strengths
+        examples = len(values)
+        classes = moments.shape[1]
         mean = 1 / classes
         if expected is None:
             expected = np.full((examples, classes), mean, np.float32)
@@ -406,7 +412,8 @@ def probabilities_from(
         sums: NDArray[np.floating], noise_std: float, contrast: float, smoothness: float
     ) -> NDArray[np.float64]:
         """Return probabilities in proportion to scores to the power of `contrast`."""
-        expected, smooth = first, _SMOOTHNESS
+        expected = first
+        smooth = _SMOOTHNESS
         for _ in range(_ROUNDS):
             scores = query.scores(sums, noise_std=noise_std, expected=expected, smoothness=smooth)
             smooth = smoothness

@@ -39,7 +39,8 @@ Floats = NDArray[np.float32]
 
 #: As in `priors`: more of the labels lies along the queried directions than along an average one,
 #: and rows with more leverage than this share of all rows are shortened.
-_SMOOTHNESS, _KEPT_WHOLE = 10.0, 0.9
+_SMOOTHNESS = 10.0
+_KEPT_WHOLE = 0.9
 _MOST_FUNCTIONS = 400
 _MOST_GROUPS = 1000
 _MOST_STEPS = 100
@@ -105,7 +106,8 @@ class SumQuestion(SmoothFunctions):
         units = np.maximum(np.abs(sample).max(0) / longest / _LARGEST, 1e-12).astype(np.float32)
         width = len(units)
         weights = np.empty((len(rows), width), np.int8)
-        mixing, totals = np.zeros((width, width)), np.zeros(width)
+        mixing = np.zeros((width, width))
+        totals = np.zeros(width)
         for some in blocks(len(rows)):
             values = functions(rows[some])
             weights[some] = whole = _whole(values, units, longest)
@@ -147,17 +149,25 @@ class SumQuestion(SmoothFunctions):
         """Return soft labels [n, K] of rows [n, D] from what `LabelMoments` released [M, K].
 
         A logistic model along the weights: the sums are all that its likelihood takes of labels.
-        The rows are all of the `count` rows that were requested, or a random sample of them. The
-        labels are those of the rows `at`, if they are given. `shares` [n] shortened these rows of
-        the weights (`shortened`).
+
+        Args:
+            rows: All rows that were requested, or a random sample of them [n, D].
+            sums: Released sums [M, K], in units of `length`.
+            count: Number of rows that were requested.
+            noise_std: Standard deviation of the noise of `sums`, in the same units.
+            length: What the weights were divided by, so that no row is longer than 1.
+            at: Rows whose soft labels are returned; `rows` if None.
+            shares: What each row's weights were multiplied by [n] (`shortened`); 1 if None.
         """
-        num_classes, noise_std = sums.shape[1], noise_std * length
+        num_classes = sums.shape[1]
+        noise_std = noise_std * length
         known = np.asarray(sums, np.float64) * length
         # Together the classes are all labels, so that a part of the noise is known.
         known += (self.totals[:, None] - known.sum(1, keepdims=True)) / num_classes
         values, weights = self.read(rows)
         each = np.ones((len(rows), 1), np.float32) if shares is None else shares[:, None]
-        linear, share = self._linear(known, noise_std), np.float64(len(rows)) / count
+        linear = self._linear(known, noise_std)
+        share = np.float64(len(rows)) / count
         guess = values @ linear + 1 / num_classes
         # The rest of the rows, by a linear model whose sums over all rows are known.
         target = share * (known - self.totals[:, None] / num_classes - self.mixing @ linear)
@@ -179,7 +189,8 @@ class SumQuestion(SmoothFunctions):
 
     def shortened(self, rows: NDArray[np.floating], shares: Floats) -> Self:
         """Return the question whose weights are shorter, each of the rows [N, D] by its factor."""
-        mixing, totals = np.zeros_like(self.mixing), np.zeros_like(self.totals)
+        mixing = np.zeros_like(self.mixing)
+        totals = np.zeros_like(self.totals)
         for some in blocks(len(rows)):
             values, weights = self.read(rows[some])
             weights *= shares[some, None]
@@ -215,7 +226,8 @@ class SumQuestion(SmoothFunctions):
 
     def _linear(self, sums: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
         """Coefficients [M, K] of the posterior mean of one-hot labels, less the mean 1 / K."""
-        mean, strengths = 1 / sums.shape[1], self.strengths
+        mean = 1 / sums.shape[1]
+        strengths = self.strengths
         variance = mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
         normal = self.mixing.T @ self.mixing + np.diag(noise_std**2 / variance)
         known = sums - mean * self.totals[:, None]
@@ -277,7 +289,8 @@ def requested_sums(
     shares = np.ones(len(numbers), np.float32)
     if labels.persons is not None:
         shares = shares_of_persons(whole, labels.persons)
-        whole, question = whole * shares[:, None], question.shortened(numbers, shares)
+        whole = whole * shares[:, None]
+        question = question.shortened(numbers, shares)
     sums = labels.release(mechanism, whole).values
     return AnsweredSums(question, sums, length, shares)
 
@@ -327,7 +340,8 @@ def unpacked(stored: NDArray[np.uint8], width: int) -> NDArray[np.int8]:
     [[-7, 7, 1]]
     """
     found = np.empty((len(stored), 2 * stored.shape[1]), np.int8)
-    found[:, ::2], found[:, 1::2] = stored >> 4, stored & 15
+    found[:, ::2] = stored >> 4
+    found[:, 1::2] = stored & 15
     found -= np.int8(8)
     return found[:, :width]
 
@@ -350,15 +364,21 @@ def _logistic(
     noise_variance: float,
     share: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit a logistic model to sums `target` [M, K] of one-hot labels along weights [n, M].
-
-    The row of each counts for as much as `each` [n, 1] says, in the sums and in the likelihood.
+    """Fit a logistic model to sums of one-hot labels; return its slopes [M, K] and offsets [K].
 
     The prior of its coefficients is the kernel's, times the factor that makes the sums likeliest.
-    Noise of variance `noise_variance` is in sums over all rows, of which n are the given share.
-    Returns its slopes [M, K] and offsets [K].
+
+    Args:
+        weights: Weights of the rows [n, M].
+        each: How much each row counts, in the sums and in the likelihood [n, 1].
+        target: Sums over all rows [M, K], with noise.
+        rates: Shares of the classes [K].
+        strengths: Variance of each coefficient under the kernel [M].
+        noise_variance: Variance of the noise of `target`.
+        share: Share of all rows that the n rows are.
     """
-    size, num_classes = len(weights), len(rates)
+    size = len(weights)
+    num_classes = len(rates)
     squared = np.square(weights, dtype=np.float32)
     squares = squared.mean(0, dtype=np.float64)
     prior = strengths / strengths.sum() / squares
@@ -387,7 +407,8 @@ def _logistic(
 
     def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         whitened, shifts = np.split(point, [target.size])
-        inner, shift = whitened.reshape(target.shape) * scale, shifts * offsets + np.log(rates)
+        inner = whitened.reshape(target.shape) * scale
+        shift = shifts * offsets + np.log(rates)
         logits = weights @ inner.astype(np.float32) + shift.astype(np.float32)
         normalizer = logsumexp(logits, axis=1, keepdims=True)
         chances = each * np.exp(logits - normalizer)

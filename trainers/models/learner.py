@@ -115,7 +115,8 @@ class Training(Trainer):
         started = time.perf_counter()
         self.epoch_number += 1
         self.network.train()
-        total, steps = torch.zeros((), device=self.device), 0
+        total = torch.zeros((), device=self.device)
+        steps = 0
         for loss in self._losses():
             self._optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -228,7 +229,8 @@ class Learner(Classifying):
     ) -> None:
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
         super().__init__(seed=seed, performance=performance)
-        self.config, self._loss_of = config, loss
+        self.config = config
+        self._loss_of = loss
         check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
@@ -236,7 +238,8 @@ class Learner(Classifying):
         # On the device once: to send them there in every step would be to wait for it.
         self._pixels = None if data.pixels is None else data.pixels.on(self.device)
         initial, order = seeds_of(seed)
-        recipe, decay = config.recipe, config.recipe.average_decay
+        recipe = config.recipe
+        decay = config.recipe.average_decay
         self._build(
             config,
             data,
@@ -335,13 +338,15 @@ def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
     """Refuse an encoder of other images or another network, and views that data do not have."""
     _encoder_of(config, data)
-    mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
+    mirrors = config.augment or config.recipe.mirrored
+    mixes = config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(
             f"augment is {config.augment} and recipe.mirrored {config.recipe.mirrored}, but "
             f"{data.name} holds no images: set both to False"
         )
-    side, crop = min(data.train_features.shape[2:], default=0), config.recipe.crop
+    side = min(data.train_features.shape[2:], default=0)
+    crop = config.recipe.crop
     if config.augment and side <= crop:
         raise ValueError(
             f"recipe.crop is {crop}, but images of {data.name} have {side} rows or columns; take "

@@ -37,11 +37,13 @@ from labeldp.trainers.settings.own_models import OwnModuleMissing
 
 #: Of the files; counted up when an older version could not read them any more.
 FORMAT = 1
-DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
+DESCRIPTION = "model.json"
+ARRAYS = "model.safetensors"
 #: A description holds categories of text columns, a few megabytes at most. In memory each of its
 #: bytes takes up to 32.
 _MOST_BYTES = 16_000_000
-_MODEL, _PREPROCESSING = "model", "preprocessing"
+_MODEL = "model"
+_PREPROCESSING = "preprocessing"
 
 
 class ModelFileError(ValueError):
@@ -80,7 +82,8 @@ class Origin:
 
     def facts(self) -> dict[str, Any]:
         """Return them as they stand in `model.json`."""
-        encoder, plain = self.provenance.encoder, self.provenance == NO_OUTSIDE_DATA
+        encoder = self.provenance.encoder
+        plain = self.provenance == NO_OUTSIDE_DATA
         optional = {
             "features": None if plain else self.provenance.described(),
             "raw_inputs": f"embeddings by {encoder}" if encoder else None,
@@ -104,7 +107,8 @@ class Origin:
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Origin":
         """Return the origin of `facts`; `private` is worked out anew from the noise."""
-        classes, bounds = facts["classes"], facts.get("bounds")
+        classes = facts["classes"]
+        bounds = facts.get("bounds")
         return cls(
             classes=None if classes is None else tuple(map(str, classes)),
             data_name=facts["data"]["name"],

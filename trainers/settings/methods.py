@@ -95,7 +95,10 @@ class Randomizer(StrEnum):
 #: Clusters are so many that noise has this standard deviation in the frequencies of an average one,
 #: which has so many examples at least; and between these. All were chosen on true training labels
 #: of Fashion-MNIST and digits.
-_CLUSTER_NOISE, _LEAST_CLUSTER, _FEWEST_CLUSTERS, _MOST_CLUSTERS = 0.15, 10, 16, 1600
+_CLUSTER_NOISE = 0.15
+_LEAST_CLUSTER = 10
+_FEWEST_CLUSTERS = 16
+_MOST_CLUSTERS = 1600
 
 
 class PriorSource(StrEnum):

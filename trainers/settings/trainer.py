@@ -170,7 +170,8 @@ class FittedAtOnce(Trainer):
         """Fit the model."""
         started = time.perf_counter()
         self._predictor = self._fitted()
-        accuracy, loss = self.evaluate(), self._loss()
+        accuracy = self.evaluate()
+        loss = self._loss()
         seconds = time.perf_counter() - started
         return EpochMetrics(epoch=1, loss=loss, val_accuracy=accuracy, seconds=seconds)
 
