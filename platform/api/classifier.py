@@ -209,9 +209,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             )
         if self.estimator is not None:
             check_learner(self.estimator)
-        grouped, every = self._grouped(groups, method, account, len(places)), rows_of_x
+        grouped = self._grouped(groups, method, account, len(places))
+        every = rows_of_x
         if grouped is not None:
-            rows_of_x, places = grouped.rows_of(rows_of_x), grouped.rows_of(places)
+            rows_of_x = grouped.rows_of(rows_of_x)
+            places = grouped.rows_of(places)
         most = 1 if grouped is None else grouped.most
         models = self._models()
         tell = fitting.teller(verbose=self.verbose)
@@ -272,7 +274,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 what = "a stack" if stacked else type(self.estimator).__name__
                 tell(f"{method.name}: fitting {what}")
             predictor, preprocessing, figures = learn(near, data, config, epochs=None)
-        self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
+        self.classes_ = classes
+        self.method_ = method.name
+        self.method_reason_ = reason
         self.models_: list[tuple[str, float, float]] = getattr(predictor, "models", [])
         self._paid(account, near, delta=most * config.trainer.delta)
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
@@ -325,10 +329,14 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         id_column = releases[0].id_column
         rows = (X if is_table(X) else X[0]).drop(columns=id_column)
         validate_data(self, rows, skip_check_array=True)
-        self.ledger_, self.model_ = [line for each in releases for line in each.ledger], fitted
-        self.classes_, origin = fitted.classes, fitted.origin
-        self.method_, self.method_reason_ = origin.method, "chosen by the request"
-        self.epsilon_, self.delta_ = origin.epsilon, origin.delta
+        self.ledger_ = [line for each in releases for line in each.ledger]
+        self.model_ = fitted
+        self.classes_ = fitted.classes
+        origin = fitted.origin
+        self.method_ = origin.method
+        self.method_reason_ = "chosen by the request"
+        self.epsilon_ = origin.epsilon
+        self.delta_ = origin.delta
         self._account = FitAccount(
             handed=Handed(),
             columns=tuple(map(str, rows.columns)),
@@ -412,9 +420,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         else:
             name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
         if persons and self.delta > 0:
-            name, reason = "moment_labels", "sums use all labels of a person, at the price of one"
+            name = "moment_labels"
+            reason = "sums use all labels of a person, at the price of one"
         if self.estimator is not None and not named(name).estimator:
-            name, reason = "subset", "delta is 0, and an estimator learns from single labels then"
+            name = "subset"
+            reason = "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
     def _grouped(
@@ -432,7 +442,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         trainer = self._configuration(
             method, rows=count, shape=(1,), named_columns=bool(account.columns)
         ).trainer
-        prior, planned = trainer.prior, trainer.planned_charge(num_classes=2, seed=0)
+        prior = trainer.prior
+        planned = trainer.planned_charge(num_classes=2, seed=0)
         stages = planned is not None and max(each.releases for each in planned.chain()) > 1
         if stages and (account.copies or self.max_labels_per_person > 1):
             raise ValueError(

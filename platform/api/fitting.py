@@ -46,10 +46,13 @@ PUBLISH = "publish"
 #: Rows times landmarks of a kernel: bounds time and memory where rows are many.
 _MOST_KERNEL = 100_000_000
 #: PATE: teachers, labels of each at least, and queries that they answer.
-_MOST_TEACHERS, _LABELS_EACH, _MOST_ANSWERS = 800, 20, 300
+_MOST_TEACHERS = 800
+_LABELS_EACH = 20
+_MOST_ANSWERS = 300
 #: Steps of training, about: 12 epochs up to 85,000 rows, and fewer where there are more.
 _MOST_STEPS = 4_000
-_MOST_EPOCHS, _FEWEST_EPOCHS = 12, 5
+_MOST_EPOCHS = 12
+_FEWEST_EPOCHS = 5
 #: Progress is printed at most this often.
 _TELL_SECONDS = 5.0
 
@@ -212,7 +215,8 @@ def digest_of(fingerprint: str, rows: Any) -> str:
 
 def used_columns(rows: Any, preprocessing: Preprocessing) -> Any:
     """Return rows without the columns that the fit left out; rows without names as they are."""
-    step, columns = preprocessing.steps[0], by_name(rows)
+    step = preprocessing.steps[0]
+    columns = by_name(rows)
     if columns is None or not isinstance(step, Columns):
         return rows
     return {name: column for name, column in columns.items() if name in step.names}
@@ -350,7 +354,8 @@ def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> Num
 
         data = public_rows(rows, num_classes=num_classes, keep=keep)
         numbers = scaled = data.train_features.flatten(1).float().numpy()
-        preprocessing, fingerprint = data.preprocessing, data.fingerprint
+        preprocessing = data.preprocessing
+        fingerprint = data.fingerprint
     else:
         splits = own_rows(rows, num_classes=num_classes, keep=keep)
         fitted = splits.preprocessing
@@ -386,7 +391,8 @@ def rehearse(
     Raises:
         ValueError: The model fails on all rows, or predicts NaN or infinity.
     """
-    some, problem = rehearsed_rows(rows), None
+    some = rehearsed_rows(rows)
+    problem = None
     for places in [some, np.arange(len(rows))][: 1 if len(some) == len(rows) else 2]:
         numbers = np.arange(len(places))
         labels = numbers == 0 if rare else numbers % classes
@@ -427,9 +433,18 @@ def fit_estimator(
 ) -> tuple[Predictor, Mapping[str, float]]:
     """Return a model that learned from one release of the labels.
 
-    It is an estimator of scikit-learn's kind, or a stack of `models` where that is None.
+    Args:
+        estimator: A classifier of scikit-learn's kind; None for a stack of `models`.
+        method: The method, which says what is released.
+        epsilon: Price of the release for each label.
+        delta: Its delta.
+        data: Public rows.
+        labels: The labels, which release once and charge for it.
+        seed: Seed of training, not of the noise.
+        models: Models of the stack, and of the folds that clean single labels.
     """
-    rows, classes = data.train_features, data.num_classes
+    rows = data.train_features
+    classes = data.num_classes
     mechanism = mechanism_for(method.release, epsilon=epsilon, delta=delta, num_classes=classes)
     predictor: Predictor
     if isinstance(mechanism, LabelMoments):
@@ -454,7 +469,8 @@ def fit_estimator(
 
 def teller(*, verbose: bool) -> Callable[[str], None]:
     """Return a printer of a fit's progress, with the seconds since now, a line now and then."""
-    started, last = time.monotonic(), -math.inf
+    started = time.monotonic()
+    last = -math.inf
 
     def tell(text: str) -> None:
         nonlocal last

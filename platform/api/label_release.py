@@ -186,10 +186,14 @@ def privatize(
             "one-dimensional, a label for each row (of a table take one column, table['outcome'])"
         )
     numbers = class_numbers(labels, names)
-    persons, kept, most = None, None, 1
+    persons = None
+    kept = None
+    most = 1
     if groups is not None:
         grouped = Groups.of(groups, count=len(numbers), most=max_labels_per_person)
-        persons, kept, most = grouped.used, grouped.kept, grouped.most
+        persons = grouped.used
+        kept = grouped.kept
+        most = grouped.most
     mechanism = mechanism_for(method, epsilon=epsilon / most, delta=delta, num_classes=len(names))
     vault = LabelVault(
         labels=numbers if kept is None else numbers[kept], num_classes=len(names), persons=persons

@@ -192,7 +192,15 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     ) -> FitLabels:
         """Lock the labels of a fit away.
 
-        `names` [N] or None: their persons, if there are no `groups`; `classes`: a text.
+        Args:
+            account: What the fit has paid and will pay; it gets the payers.
+            labels: The labels [N].
+            rows_of_x: Rows that the user gave [N], by which fits of this process add up.
+            names: Names of the labels [N], if there are no `groups`; None for their positions.
+            classes: The classes as a text, which is a part of the vault's identity.
+            fingerprint: Of the public rows.
+            audit: Canaries to plant; None for none.
+            groups: Persons who pay for several labels each.
         """
         known = account.rows_of_vault
         if names is not None and groups is not None:
@@ -337,7 +345,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 "of the release; what else their owner released is not counted here; features are "
                 "not protected"
             )
-        (total, at), vault, every = self._total(), self._of_vault(), "without any bound"
+        total, at = self._total()
+        vault = self._of_vault()
+        every = "without any bound"
         if math.isfinite(total):
             every = f"{shown(total)}{f' at delta {shown(at)}' if at != self.delta_ else ''}"
         scope = "all fits on these rows in this process"
@@ -415,7 +425,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     def _of_vault(self) -> Total:
         """Price of all fits with the vault: as of now, or as of the fit where it can't be read."""
-        vault, name = self.vault, self._account.source
+        vault = self.vault
+        name = self._account.source
         same = isinstance(vault, SharedVault) and vault.name == name
         if name is None or not (same or Path(name).is_dir()):
             return self._account.vault_total

@@ -34,9 +34,13 @@ from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
 
 FORMAT = 1
-REQUEST, RELEASE, _ARRAYS = "request.json", "release.json", "arrays.npz"
+REQUEST = "request.json"
+RELEASE = "release.json"
+_ARRAYS = "arrays.npz"
 #: Bounds on what a stranger's file may make this process read.
-_MOST_BYTES, _MOST_DIRECTIONS, _LONGEST_ID = 2_000_000_000, 4096, 1000
+_MOST_BYTES = 2_000_000_000
+_MOST_DIRECTIONS = 4096
+_LONGEST_ID = 1000
 #: Steps of a prior in a file.
 PRIOR_STEPS = 65_535
 
@@ -145,12 +149,15 @@ class PartyRelease(LabelRelease):
         """Return soft labels [n, K] of the rows at `places` [n], from sums over all rows [N, D]."""
         if self.clusters is not None:
             # One person's worth keeps noise from ruling a class out.
-            counts, groups = self.values, self.clusters[places]
+            counts = self.values
+            groups = self.clusters[places]
             return np.asarray(prior_from_histograms(counts, groups, smoothing=1.0))
-        question, shares = self.question, self.shares
+        question = self.question
+        shares = self.shares
         assert question is not None
         if shares is not None:
-            question, shares = question.shortened(rows, shares), shares[places]
+            question = question.shortened(rows, shares)
+            shares = shares[places]
         return question.soft_labels(
             rows[places],
             self.values,
@@ -177,7 +184,9 @@ def read_request(folder: str | Path) -> Request:
             raise FileNotAsWritten(
                 f"{place} has an id twice, or none; each label is requested once"
             )
-        weights, question, prior = arrays.get("weights"), None, arrays.get("prior")
+        weights = arrays.get("weights")
+        question = None
+        prior = arrays.get("prior")
         clusters = arrays.get("clusters")
         for needs, name in (("moments", "weights"), ("clusters", "clusters")):
             if (method == needs) != (name in arrays):
@@ -303,7 +312,8 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     place = Path(folder)
     with _as_written(place, RELEASE):
         facts, ids, arrays = read_folder(place, RELEASE)
-        classes, values = tuple(facts["classes"]), arrays["values"]
+        classes = tuple(facts["classes"])
+        values = arrays["values"]
         mechanism = mechanism_for(
             facts["method"],
             epsilon=facts["asked_epsilon"],
@@ -313,7 +323,8 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
         question = SumQuestion.of_arrays(arrays) if facts["method"] == "moments" else None
         if facts["method"] in ("subset", "stages"):
             values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
-        clusters, expected = arrays.get("clusters"), len(ids)
+        clusters = arrays.get("clusters")
+        expected = len(ids)
         if question is not None:
             expected = len(question.units)
         if clusters is not None:

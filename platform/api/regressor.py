@@ -104,8 +104,10 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             X, y, what="an amount", groups=groups, refuse=fitting.refuse_texts, y_numeric=True
         )
         amounts = np.asarray(checked, np.float64)
-        levels, every = to_levels(amounts, bounds=bounds), rows_of_x
-        grouped, most = None, 1
+        levels = to_levels(amounts, bounds=bounds)
+        every = rows_of_x
+        grouped = None
+        most = 1
         if account.copies:
             grouped = Groups.of(account.rows_of_vault, count=len(levels), most=None)
         elif groups is not None:
@@ -113,7 +115,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             grouped = Groups.of(groups, count=len(levels), most=few)
         if grouped is not None:
             most = grouped.most
-            rows_of_x, levels = grouped.rows_of(rows_of_x), grouped.rows_of(levels)
+            rows_of_x = grouped.rows_of(rows_of_x)
+            levels = grouped.rows_of(levels)
         data = fitting.number_rows(rows_of_x, num_classes=LEVELS)
         numbers = data.train_features
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -191,7 +194,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         try:
             least, largest = map(_validate.plain, self.bounds)  # type: ignore[arg-type]
             _validate.number(least=least, largest=largest)
-            low, high = float(least), float(largest)
+            low = float(least)
+            high = float(largest)
         except (TypeError, ValueError):
             raise ValueError(
                 f"bounds is {self.bounds!r}; state the least and the largest amount, such as "

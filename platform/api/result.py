@@ -45,10 +45,19 @@ Runnable = TrialConfig | Sweep | Mapping[str, Any] | str | os.PathLike[str]
 
 #: Columns of the table in this order, where any trial has them; axes and the owner's between.
 _FIRST = (
-    *("method", "variant", "epsilon", "delta", "accuracy", "accuracy_spread"),
-    *("accuracy_estimated", "accuracy_estimated_error", *SCORES),
+    "method",
+    "variant",
+    "epsilon",
+    "delta",
+    "accuracy",
+    "accuracy_spread",
+    "accuracy_estimated",
+    "accuracy_estimated_error",
+    *SCORES,
     *(f"{name}_estimated" for name in SCORES),
-    *("epsilon_m_low", "epsilon_m_high", "seed"),
+    "epsilon_m_low",
+    "epsilon_m_high",
+    "seed",
 )
 _LAST = ("train_seconds", "noise", "league", "status", "reason", "trial")
 

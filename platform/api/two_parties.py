@@ -362,7 +362,8 @@ def _payers(
     parts: Parts, persons: NDArray[Any] | None, *, most: int
 ) -> tuple[Parts, PublicSide, Groups | None]:
     """Return the part of a request that is answered, and who pays: its ids, or their persons."""
-    first, ids = parts.first, parts.ids
+    first = parts.first
+    ids = parts.ids
     side = PublicSide(
         rows=hashlib.sha256("\n".join(ids.tolist()).encode()).hexdigest(),
         classes=repr(first.classes),
@@ -390,8 +391,11 @@ def _priced(
     All that can be refused is refused here, and the draw is rehearsed on random labels: from here
     on only a disk can fail.
     """
-    parts, groups, side = question.parts, question.groups, question.side
-    mechanism, unit = question.mechanism, "label" if groups is None else "person"
+    parts = question.parts
+    groups = question.groups
+    side = question.side
+    mechanism = question.mechanism
+    unit = "label" if groups is None else "person"
     store = shared.store(side, create=False)
     # A relabeled vault has no earlier releases: it is priced as an empty one.
     own = question.locked_away(MemoryStore() if question.relabel else store)
@@ -417,7 +421,8 @@ def _priced(
     if new and budget is not None:
         limit = Budget(epsilon=budget, delta=at)
         if not limit.allows(total):
-            spent, what = shared.total(delta=question.delta)[0], parts.first.method
+            spent = shared.total(delta=question.delta)[0]
+            what = parts.first.method
             raise BudgetExceeded(
                 budget=limit,
                 spent=spent,
@@ -545,7 +550,8 @@ def _joined(
 
     `labels` have `ids`; `places` [N] are the rows of the request's, or below 0.
     """
-    column, classes = labels.astype(object).to_numpy(), request.first.classes
+    column = labels.astype(object).to_numpy()
+    classes = request.first.classes
     # Each label by itself: a word for none, unless a class is called so.
     none = [pd.isna(label) or str(label).strip() in MISSING for label in column.tolist()]
     known = ~np.array(none) | (class_places(column, classes) >= 0)

@@ -48,7 +48,19 @@ def self_supervise(
     replace: bool,
     **more: Any,
 ) -> Answer:
-    """Train an encoder on images alone; `more` is of its settings.
+    """Train an encoder on images alone.
+
+    Args:
+        source: Name of a data set, or a file of images.
+        out: File to write.
+        no_flip: Whether a mirror image shows something else.
+        probe: Whether to measure the encoder on public test labels as it trains.
+        minutes: Time to stop at; None trains to the end.
+        seed: Seed of weights and augmentation.
+        device: Where to train.
+        precision: Precision of the network.
+        replace: Whether to start anew where the file exists.
+        **more: Fields of `SelfSupervisedConfig`.
 
     Raises:
         Unfinished: The loss is not finite.

@@ -121,10 +121,14 @@ def release(
         progress=_shown,
         **how,
     )
-    payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
+    payer = "label"
+    each = "each"
+    known = f"{found.known:,} of {found.rows:,} ids"
     of_whom = ""
     if found.persons is not None:
-        payer, each, of_whom = "person", "each person", f" of {found.persons:,} persons"
+        payer = "person"
+        each = "each person"
+        of_whom = f" of {found.persons:,} persons"
         known = f"{found.known:,} of {found.persons:,} persons"
     lines = [
         f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
@@ -184,7 +188,8 @@ def fit(
     learner = _estimator(estimator, rows, seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     model.save(out)
-    origin, size = model.origin, _bytes(Path(out))
+    origin = model.origin
+    size = _bytes(Path(out))
     name = origin.method.partition(" on ")[0]
     paid = {"epsilon": origin.epsilon, "delta": origin.delta}
     return Answer(

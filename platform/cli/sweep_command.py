@@ -162,7 +162,8 @@ def asked(name: str | None, given: Mapping[str, Any]) -> tuple[Sweep, dict[str, 
     """
     given = dict(given)
     if name is not None and "=" in name and not Path(name).exists():
-        name, given["overrides"] = None, (name, *given["overrides"])
+        given["overrides"] = (name, *given["overrides"])
+        name = None
     if name is not None:
         return load_sweep(name, allow_code=given["allow_code"]), given
     if not given["config"]:

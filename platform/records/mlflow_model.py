@@ -133,7 +133,8 @@ def log_model(client: MlflowClient, run_id: str, kept: Path, *, private: bool) -
     may reveal labels, since it saw them without noise or a seed removes the noise: it is logged
     below `private/`.
     """
-    arrays, below = kept / ARRAYS, "private/model" if private else "model"
+    arrays = kept / ARRAYS
+    below = "private/model" if private else "model"
     address = urlsplit(client.get_run(run_id).info.artifact_uri)
     here = Path(unquote(address.path)) if address.scheme in ("", "file") else None
     if here is None and arrays.stat().st_size > MOST_UPLOADED_BYTES:

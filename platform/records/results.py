@@ -60,7 +60,8 @@ _ACCURACIES = tuple(
 #: Files of a sweep's report.
 REPORT_FILES = ("report.html", "pareto.png", "pareto.csv")
 #: The description is written last: where it is, the model is whole.
-DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
+DESCRIPTION = "model.json"
+ARRAYS = "model.safetensors"
 #: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
 _CONSTANTS = {"Infinity": "1e999", "NaN": "null"}
@@ -200,7 +201,8 @@ def first_wrong(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]
-    place, why = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    place = ".".join(map(str, first["loc"]))
+    why = first["msg"].removeprefix("Value error, ")
     return f"{place} is {first['input']!r:.80}: {why}" if place else why
 
 
@@ -293,7 +295,8 @@ class ResultsFolder:
         self.path = path.expanduser().absolute()
         self.sweep = sweep
         #: States of trials in training, trained models, and Tune's files while a sweep runs.
-        self.checkpoints, self.models = self.path / "checkpoints", self.path / "models"
+        self.checkpoints = self.path / "checkpoints"
+        self.models = self.path / "models"
         self.scratch = self.path / "tune"
         #: The vault's releases and ledger.
         self.store = self.path / "vault.db"
@@ -408,7 +411,8 @@ def read_results(path: Path) -> KeptResults:
     folder = path.expanduser().absolute()
     if not folder.is_dir():
         raise ValueError(f"folder {folder} does not exist; name the results of a sweep")
-    identity, records = identity_of(folder / "sweep.json"), records_in(folder)
+    identity = identity_of(folder / "sweep.json")
+    records = records_in(folder)
     if not (identity or records or (folder / "vault.db").exists()):
         raise ValueError(
             f"{folder} holds no results: neither sweep.json, nor trials, nor a vault; name the "

@@ -31,22 +31,39 @@ _SHEET = (Path(__file__).parent / "templates" / "page.css").read_text()
 COLORS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _SHEET[: _SHEET.index("}")]))
 _INK, _SOFT, _LINE, _GRID = (COLORS[name] for name in ("ink", "soft", "line", "grid"))
 _RC: Any = {
-    **{"font.size": 11.5, "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": ""},
-    **{"axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": _LINE},
-    **{"axes.grid": True, "axes.grid.axis": "y", "grid.color": _GRID, "axes.axisbelow": True},
-    **{"text.color": _INK, "axes.titlecolor": _INK, "axes.titlelocation": "left"},
-    **{"axes.titlesize": 12, "axes.titleweight": "bold", "axes.labelcolor": _SOFT},
-    **{"xtick.color": _SOFT, "ytick.color": _SOFT, "legend.frameon": False},
+    "font.size": 11.5,
+    "text.parse_math": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": _LINE,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": _GRID,
+    "axes.axisbelow": True,
+    "text.color": _INK,
+    "axes.titlecolor": _INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.labelcolor": _SOFT,
+    "xtick.color": _SOFT,
+    "ytick.color": _SOFT,
+    "legend.frameon": False,
     # A title at a given height: matplotlib would measure every label to find one.
     "axes.titley": 1.0,
 }
 #: Width of the figure of accuracy against epsilon.
 _WIDTH = 760.0
 #: Small figures of one kind, lines in one of them, and epochs in a line.
-MOST_PANELS, _MOST_LINES, _MOST_EPOCHS = 12, 8, 80
+MOST_PANELS = 12
+_MOST_LINES = 8
+_MOST_EPOCHS = 80
 _METHODS = 8
 #: Markers in figures, and the same as characters for a page's text.
-_MARKERS, _GLYPHS = "osD^vPX*", "●■◆▲▼✚✖★"
+_MARKERS = "osD^vPX*"
+_GLYPHS = "●■◆▲▼✚✖★"
 _T = TypeVar("_T")
 
 
@@ -145,7 +162,8 @@ def trade_off(
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
     bottom = above + 250
     height = bottom + (194 if attack else 0) + 42
-    figure, sides = Figure(figsize=(_WIDTH / 72, height / 72)), {"left": 46, "right": _WIDTH - 10}
+    figure = Figure(figsize=(_WIDTH / 72, height / 72))
+    sides = {"left": 46, "right": _WIDTH - 10}
     upper = lowest = _place(figure, **sides, top=above, bottom=bottom)
     upper.set_xscale("log")
     scale = _scale(found)
@@ -163,7 +181,8 @@ def trade_off(
         upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
     for variant, style in styles.items():
         mine = [point for point in found if point.variant == variant]
-        places, heights = [scale.at(p.epsilon) for p in mine], [unit * p.accuracy for p in mine]
+        places = [scale.at(p.epsilon) for p in mine]
+        heights = [unit * p.accuracy for p in mine]
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
         if len(set(map(same_epsilon, private))) == len(private):
             line = (places[: len(private)], heights[: len(private)])
@@ -200,7 +219,8 @@ class _Scale(NamedTuple):
 
 def _scale(found: Sequence[Point]) -> _Scale:
     finite = [p.epsilon for p in found if 0 < p.epsilon < math.inf] or [1.0]
-    low, high = min(finite) / 1.25, max(finite) * 1.25
+    low = min(finite) / 1.25
+    high = max(finite) * 1.25
     return _Scale(low, high, high * max(1.25, (high / low) ** 0.1))
 
 
@@ -208,7 +228,8 @@ def _markers(
     axes: Axes, places: Sequence[float], heights: Sequence[float], style: MethodStyle, *, label: str
 ) -> None:
     axes.plot(
-        *(places, heights),
+        places,
+        heights,
         linestyle="none",
         marker=style.marker,
         markersize=9,
@@ -221,7 +242,8 @@ def _markers(
 
 
 def _mark_epsilons(axes: Axes, found: Sequence[Point], scale: _Scale) -> None:
-    end, ticks = scale.high, dict[float, str]()
+    end = scale.high
+    ticks = dict[float, str]()
     if any(math.isinf(point.epsilon) for point in found):
         end = scale.beyond * scale.high**0.1 / scale.low**0.1
         for panel in axes.figure.axes:
@@ -249,11 +271,13 @@ def _draw_attack(
         axes.plot(curve[curve <= top], curve[curve <= top], color=_SOFT, linewidth=1.4)
         axes.text(scale.low, 0.86 * top, " more than is guaranteed", color=_SOFT, va="top")
     axes.axhline(ceiling, color=_SOFT, linestyle="--", linewidth=1)
-    words, right = f"ceiling {number(round(ceiling, 2))}", axes.get_yaxis_transform()
+    words = f"ceiling {number(round(ceiling, 2))}"
+    right = axes.get_yaxis_transform()
     axes.text(1, ceiling, words, color=_SOFT, ha="right", va="bottom", transform=right)
     for variant, style in styles.items():
         mine = [point for point in found if point.variant == variant]
-        places, proved = [scale.at(p.epsilon) for p in mine], [p.epsilon_m_low for p in mine]
+        places = [scale.at(p.epsilon) for p in mine]
+        proved = [p.epsilon_m_low for p in mine]
         most = [min(p.epsilon_m_high, top) for p in mine]
         axes.vlines(places, proved, most, color=style.color, alpha=0.35, linewidth=1.2)
         _markers(axes, places, proved, style, label=variant)
@@ -316,7 +340,17 @@ def panel(
     corner: Any,
     diagonal: bool = False,
 ) -> Figure:
-    """Draw one method's lines, the stricter the fainter, on the scales of `every` line."""
+    """Draw one method's lines, the stricter the fainter.
+
+    Args:
+        name: Title.
+        mine: The method's lines.
+        style: Its color and marker.
+        every: Lines of all methods, which set the scales.
+        along: Label of the horizontal axis.
+        corner: Where the legend stands, as matplotlib names places.
+        diagonal: Whether to draw the line of equal values.
+    """
     figure = Figure(figsize=(340 / 72, 220 / 72))
     axes = _place(figure, left=40, right=332, top=26, bottom=184)
     xs = [place for line in every for place in line.along]

@@ -226,7 +226,8 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
     lines = []
     for charge in kept.charges:
         epsilon, at = total_of_prices([charge], delta=delta)
-        own, touched = readers.get(charge.key, []), charge.indices
+        own = readers.get(charge.key, [])
+        touched = charge.indices
         read = [not bare.isdisjoint(record.release_keys) for record in own]
         lines.append(
             LedgerLine(
@@ -246,7 +247,8 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
 
 def _problems(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
     """Signs of lines that are missing beside what the vault's store itself reports."""
-    records, named = results.records.values(), results.identity.vault
+    records = results.records.values()
+    named = results.identity.vault
     if not kept.vault:
         gone = (
             f"{kept.path} is missing, with the ledger of this folder's spending; restore it "
@@ -434,7 +436,8 @@ def sentences(lines: Iterable[LedgerLine], *, public: bool = False) -> list[str]
 
 
 def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
-    first, number = group[0], len(group)
+    first = group[0]
+    number = len(group)
     readers = {record.hash: record.variant for line in group for record in line.readers}
     # The names of a comparison's lines are the sweep's own words. That no trial on the public page
     # has read a line is not for the public either.
@@ -645,7 +648,8 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
     total, at = ledger.total(delta=asked)
     total = stated(total)
     paid = ledger.epsilon_per_label(delta=at) if isfinite(total) else np.full(len(everybody), total)
-    words, told = [f"{folder}: {counted(len(lines), 'release')}"], []
+    words = [f"{folder}: {counted(len(lines), 'release')}"]
+    told = []
     cohorts: list[dict[str, Any]] = []
     unseen = np.ones(len(everybody), dtype=bool)
     for number, (charge, side) in enumerate(lines, start=1):

@@ -95,9 +95,16 @@ def page(
 ) -> str:
     """Return the page of a sweep's trials, failed ones too.
 
-    The public sees nothing that was made of true labels or canaries. `ledger` has the totals as in
-    the sweep's JSON; `left` trials are still to run; `audits`: whether the page of audits lies
-    beside it.
+    Args:
+        records: Finished and failed trials.
+        title: Title of the page.
+        audience: The public sees nothing that was made of true labels or canaries.
+        ledger: Totals, as in the sweep's JSON.
+        releases: Sentences on the releases.
+        running: Whether the sweep still runs.
+        left: Number of trials that are still to run; None where that is not known.
+        choose_by: Figure by which trials are compared; the default of the data if None.
+        audits: Whether the page of audits lies beside it.
     """
     owner = audience is Audience.OWNER
     found = points(records, choose_by=choose_by)
@@ -274,7 +281,8 @@ def _panels(
     styles: Mapping[str, MethodStyle],
 ) -> Iterator[dict[str, Any]]:
     shows, curves = curves_of(found, records)
-    accurate, percent = shows == "accuracy", "Accuracy on the public test split, in percent,"
+    accurate = shows == "accuracy"
+    percent = "Accuracy on the public test split, in percent,"
     reliability: dict[str, list[Line]] = defaultdict(list)
     for point in found:
         if rows := sorted(records[point.hashes[0]].reliability):

@@ -87,8 +87,12 @@ _NOTHING = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
 _PUBLIC_CURVES = ("epoch", "val_accuracy")
 #: Settings whose values are numbers, truth values or nothing.
 _PLAIN_SETTINGS = (
-    *("seed", "data.limit", "noise.secure", "noise.draw"),
-    *("evaluation.held_out_share", "evaluation.epsilon"),
+    "seed",
+    "data.limit",
+    "noise.secure",
+    "noise.draw",
+    "evaluation.held_out_share",
+    "evaluation.epsilon",
 )
 #: Published as their sum.
 _REPLACED = ("audit.canaries", "audit.coin_canaries")
@@ -161,7 +165,8 @@ def _files(
 ) -> dict[str, bytes]:
     lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
-    fingerprint, cost = public_digest(folder.fingerprint), chosen.cost
+    fingerprint = public_digest(folder.fingerprint)
+    cost = chosen.cost
     model: Mapping[str, bytes] = {}
     if with_model and chosen.record.finished and place is not None:
         model = public_model(
@@ -195,7 +200,8 @@ def _files(
         },
         "figures": {
             **public_metrics(public.metrics),
-            **{"epsilon": cost.epsilon, "delta": cost.delta},
+            "epsilon": cost.epsilon,
+            "delta": cost.delta,
         },
         "private": is_private(cost.epsilon, public.noise),
         "noise": public.noise.value,
@@ -510,15 +516,22 @@ def public_model(
 ) -> dict[str, bytes]:
     """Return the files of a trial's model as they are published, by name.
 
-    `cost` is the price of the releases on which the trial depends, `own` of those that it read
-    itself, as the model has it.
+    Args:
+        folder: The model's folder.
+        record: The trial's record, as its owner has it.
+        public: The same without what is the owner's.
+        fingerprint: Of the data.
+        cost: Price of the releases on which the trial depends.
+        own: Price of the releases that it read itself, as the model has it.
+        allow_code: Module of the user's own network, which may be imported.
 
     Raises:
         ModelFileError: It can't be read.
         ValueError: It is another trial's, or holds text where none belongs.
     """
     model = load_model(folder, allow_code=allow_code)
-    origin, config = model.origin, public.config
+    origin = model.origin
+    config = public.config
     facts: dict[str, tuple[Any, Any]] = {
         "trial": (origin.trial, record.hash),
         "method": (origin.method, config["method"]),

@@ -99,7 +99,8 @@ def selected(
             rivals,
             key=lambda x: (accuracy.rank(x.metrics[accuracy.metric]), -x.metrics["epsilon"]),
         )
-        by, doubt = accuracy.long_words, doubt_of(metrics, by=accuracy)
+        by = accuracy.long_words
+        doubt = doubt_of(metrics, by=accuracy)
     elif at_epsilon is not None or choose_by is not None:
         raise ValueError(
             f"--at-epsilon and --choose-by go with --trial {BEST} only; leave them out to publish "
@@ -142,7 +143,8 @@ def check_whole(folder: FolderLedger) -> None:
 
 def check_record(folder: FolderLedger, record: TrialRecord) -> None:
     """Refuse a finished trial whose record and the ledger contradict each other."""
-    stated, paid = record.metrics.get("epsilon"), cost_of(folder, [record])
+    stated = record.metrics.get("epsilon")
+    paid = cost_of(folder, [record])
     if stated is not None and not Budget(epsilon=max(stated, 1e-300)).allows(paid.epsilon):
         raise ValueError(
             f"the record of trial {record.hash} states epsilon {stated:g}, and by the ledger of "

@@ -302,7 +302,8 @@ class AuditSettings:
         Both kinds share what may be spoiled, half of it each; where that is too little for both,
         the memorization attack has all of it, and nothing where there are two classes.
         """
-        canaries, coins = self.canaries, self.coin_canaries
+        canaries = self.canaries
+        coins = self.coin_canaries
         if canaries is not None and coins is not None:
             return self
         left = num_labels // LABELS_PER_CANARY - self.spoiled
@@ -327,7 +328,8 @@ class AuditSettings:
 
 def spoiled_text(kinds: tuple[int, int], *, num_labels: int | None = None) -> str:
     """Return how many labels were spoiled for both audits, or why epsilon_m is missing."""
-    (canaries, coin_canaries), spoiled = kinds, sum(kinds)
+    canaries, coin_canaries = kinds
+    spoiled = canaries + coin_canaries
     of_all = "" if num_labels is None else f" of {num_labels:,} labels"
     if spoiled:
         share = "" if num_labels is None else f" ({100 * spoiled / num_labels:.2g}%)"

@@ -248,7 +248,9 @@ class SweepOptions:
 
 def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     """Return the sweep at the requested size, with the chosen lines after overrides."""
-    sized, name, lines = sweep, options.preset, sweep.variants
+    sized = sweep
+    name = options.preset
+    lines = sweep.variants
     if name is not None:
         if name not in sweep.presets:
             hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
@@ -256,7 +258,8 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         sized = resized(sweep, sweep.presets[name])
         lines = sweep.presets[name].variants or lines
     if options.smoke:
-        sized, lines = resized(sized, sweep.smoke), sweep.smoke.variants or lines
+        sized = resized(sized, sweep.smoke)
+        lines = sweep.smoke.variants or lines
     if options.overrides.get("data.name") == "own":  # a file of the user's replaces the data set
         sized = _without_canaries(sized)
     asked = options.overrides

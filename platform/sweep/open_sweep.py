@@ -210,7 +210,8 @@ def finished_before(
     folder: ResultsFolder, resume: Resume, fingerprint: str
 ) -> dict[str, TrialRecord]:
     """Return the finished trials of earlier starts by hash."""
-    identity, records = folder.identity(), folder.records()
+    identity = folder.identity()
+    records = folder.records()
     if identity.fingerprint not in (None, fingerprint):
         raise ValueError(
             f"results folder {folder.path} holds this sweep on other data; choose another one with "
@@ -235,7 +236,8 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
     Lines of trials that are not requested now count too: a ledger that began anew would grant the
     budget a second time. `moved`: the user stated that no other copy of the folder is in use.
     """
-    named, records = folder.identity().vault, folder.records()
+    named = folder.identity().vault
+    records = folder.records()
     if not folder.store.exists():
         spent = [record.hash for record in records.values() if record.release_keys]
         if named is not None or spent:
@@ -271,7 +273,8 @@ def _tracking(
 
     MLflow takes seconds to make one, and can't refuse a file of its own in a folder that is held.
     """
-    known, uri = bool(folder.identity()), plan.options.tracking_uri
+    known = bool(folder.identity())
+    uri = plan.options.tracking_uri
 
     def tracker() -> "Tracker":
         from labeldp.platform.records.tracking import Tracker
@@ -296,7 +299,8 @@ def check_one_writer(uri: str, capacity: Capacity) -> None:
 
 
 def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
-    trials, sweep = plan.trials, plan.sweep
+    trials = plan.trials
+    sweep = plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
     check_processors(sweep, plan.options, trials=plan.cost.trials, gpu=gpu)
@@ -324,7 +328,8 @@ def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:
 def _identify(
     plan: Plan, data: LabelledData, folder: ResultsFolder, tracker: "Tracker", *, commit: str
 ) -> None:
-    public, earlier = data.public, folder.identity()
+    public = data.public
+    earlier = folder.identity()
     # Written before tracking hears of it, and before the first release: a start that is killed in
     # between finds its run, and a vault that is lost later is missed. The vault finds the run as
     # well, where this file was lost.

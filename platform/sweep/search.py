@@ -343,7 +343,8 @@ def _at_least(dear: Sequence[Event], cheap: Sequence[Event]) -> bool:
         return epsilon_of(dear, delta=0.0) >= epsilon_of(cheap, delta=0.0)
     if len(dear) != 1 or len(cheap) != 1 or type(dear[0]) is not type(cheap[0]):
         return False
-    one, other = dear[0], cheap[0]
+    one = dear[0]
+    other = cheap[0]
     if not isinstance(one, GaussianEvent) or not isinstance(other, GaussianEvent):
         return False
     noisier = one.noise_multiplier <= other.noise_multiplier
@@ -382,8 +383,11 @@ class SearchBook:
         fingerprint: str,
         by: ChooseBy,
     ) -> None:
-        self._path, self._searches, self._size = path, searches, size
-        self._fingerprint, self._by = fingerprint, by
+        self._path = path
+        self._searches = searches
+        self._size = size
+        self._fingerprint = fingerprint
+        self._by = by
         self.plans: dict[str, PlannedTrial] = {}
         self._kept = _read(path, {search.id: len(search.axes) for search in searches})
         self._suggested: list[list[Suggested]] = []
@@ -422,7 +426,8 @@ class SearchBook:
         return [trial for search, number in known for trial in search.rest(number)]
 
     def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Suggested:
-        search, entries = self._searches[place], self._suggested[place]
+        search = self._searches[place]
+        entries = self._suggested[place]
         if not search.axes:
             return self._entry(place, ())
         tried = {entry.numbers for entry in entries}

@@ -38,7 +38,9 @@ TELL_SECONDS = 30.0
 def run(sweep: OpenSweep) -> Recorder:
     """Train the teachers whose votes are missing, run the trials that are left; return records."""
     left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
-    data, trained, reused = ray.put(sweep.data.public), 0, 0
+    data = ray.put(sweep.data.public)
+    trained = 0
+    reused = 0
     until = time.monotonic() + 60 * (sweep.plan.options.max_minutes or math.inf)
     for ensemble, performance in ensembles_of(left if sweep.unfinished else []).items():
         begun = time.monotonic()
@@ -65,16 +67,19 @@ def run(sweep: OpenSweep) -> Recorder:
     if trained or reused:
         # A later start that has nothing left to do reports the same to tracking.
         sweep.folder.identify(teachers_trained=trained, teachers_reused=reused)
-    recorder, left_seconds = Recorder(sweep), until - time.monotonic()
+    recorder = Recorder(sweep)
+    left_seconds = until - time.monotonic()
     if sweep.unfinished and left_seconds > 0:
         _run_trials(sweep, recorder, seconds=left_seconds)
     return recorder
 
 
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
-    each, folder = sweep.trial, sweep.folder
+    each = sweep.trial
+    folder = sweep.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
-    rule, hand_out = sweep.plan.sweep.stop, HandOut(recorder) if sweep.book else None
+    rule = sweep.plan.sweep.stop
+    hand_out = HandOut(recorder) if sweep.book else None
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     trainable = tune.with_parameters(
@@ -190,7 +195,9 @@ class AshaByGroup(Unsaved, FIFOScheduler):
     ) -> None:
         """Begin with no trial; a trial is compared within its group, by `group_of` its hash."""
         super().__init__()  # type: ignore[no-untyped-call]  # Ray gives it no types
-        self._stops, self._group_of, self._most_epochs = stops, group_of, most_epochs
+        self._stops = stops
+        self._group_of = group_of
+        self._most_epochs = most_epochs
         self._groups: dict[Hashable, ASHAScheduler] = {}
 
     def save(self, checkpoint_path: str) -> None:
@@ -207,7 +214,8 @@ class AshaByGroup(Unsaved, FIFOScheduler):
 
     def recall(self, record: TrialRecord) -> None:
         """Take a trial of an earlier start into account."""
-        rungs, name = self._stops.rule.rungs(self._most_epochs), rung_metric(self._stops.by)
+        rungs = self._stops.rule.rungs(self._most_epochs)
+        name = rung_metric(self._stops.by)
         for figures in record.curves:
             if figures["epoch"] in rungs and name in figures:
                 accuracy = self._stops.by.rank(figures[name])
@@ -215,7 +223,8 @@ class AshaByGroup(Unsaved, FIFOScheduler):
                 self._judge(record.hash, rung)
 
     def _judge(self, digest: str, rung: Mapping[str, Any]) -> str:
-        group, rule = self._group_of(digest), self._stops.rule
+        group = self._group_of(digest)
+        rule = self._stops.rule
         if group not in self._groups:
             self._groups[group] = ASHAScheduler(
                 time_attr="epoch",
@@ -236,7 +245,8 @@ class PlaceWatch(Unsaved, tune.Callback):
     """Reports that trials wait for a place, and gives up when none gets one for too long."""
 
     def __init__(self, *, each: Resources, progress: SweepProgress) -> None:
-        self._each, self._progress = each, progress
+        self._each = each
+        self._progress = progress
         self._since: float | None = None
         self._reported = False
 
@@ -244,7 +254,8 @@ class PlaceWatch(Unsaved, tune.Callback):
         """Look whether any trial runs; end the sweep where none has for too long."""
         now = time.monotonic()
         if any(trial.status == "RUNNING" for trial in trials):
-            self._since, self._reported = None, False
+            self._since = None
+            self._reported = False
             return
         # A step lasts as long as the result that it waits for, which is not a wait for a place.
         self._since = now if self._since is None else self._since

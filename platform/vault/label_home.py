@@ -122,7 +122,9 @@ class LabelHome:
         )
         self._planted = self._canaries.plant(self._truth)
         # Canaries are wrong labels: none is planted where accuracy is estimated.
-        every, self._rows, self._held_out = self._planted, None, None
+        every = self._planted
+        self._rows = None
+        self._held_out = None
         if labels.held_out is not None:
             every = np.append(self._planted, labels.held_out)
             rows = np.arange(len(every))
@@ -135,7 +137,9 @@ class LabelHome:
             budget=budget,
             persons=labels.persons,
         )
-        self._votes_folder, self._fingerprint, self._authority = votes, fingerprint, authority
+        self._votes_folder = votes
+        self._fingerprint = fingerprint
+        self._authority = authority
         self._temporary: TemporaryDirectory[str] | None = None
         self._counts: dict[str, NDArray[np.integer[Any]]] = {}
         self._memory: dict[str, dict[str, Any]] = {}
@@ -233,10 +237,16 @@ class LabelHome:
     ) -> tuple[NDArray[np.int64], list[str]]:
         """Answer queries [Q, 2], charge for the answers, and return the keys of their releases too.
 
-        `requests` are the rounds of the same run so far, over consecutive queries; those that were
-        answered before are read again, for free, so that figures speak of the whole run. An
-        interactive round takes `student_scores` [Q, K]. `publish_cost` releases a bound on the cost
-        too, where one is proven: for one round only. Figures stay here, for the driver.
+        Args:
+            trial: Hash of the trial that asks. Figures of its answers stay here, for the driver.
+            ensemble: Teachers who vote.
+            requests: Rounds of the same run so far, over consecutive queries. Those that were
+                answered before are read again, for free, so that figures speak of the whole run.
+            student_scores: Probabilities [Q, K] that an interactive round takes.
+            delta: Delta of the figures.
+            publish_cost: Whether to release a bound on the cost too, which is proven for one round
+                only.
+            noise: Where the noise comes from.
         """
         page = self._page(trial)  # before anything is released and charged
         if publish_cost and len(requests) != 1:
@@ -463,7 +473,8 @@ class LabelHome:
         return self._results / "private" / "figures" / f"{trial}.json"
 
     def _page(self, trial: str) -> dict[str, Any]:
-        path, page = self._file(trial), self._memory.get(trial)
+        path = self._file(trial)
+        page = self._memory.get(trial)
         try:
             if path is not None and path.exists():
                 page = json.loads(path.read_text())

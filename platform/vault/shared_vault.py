@@ -170,7 +170,8 @@ class SharedVault:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._moved = moved
-        self.classes, self._labels = classes, None
+        self.classes = classes
+        self._labels = None
         if labels is not None:
             if np.ma.isMaskedArray(labels):
                 raise ValueError("labels is a masked array; give the rows that have a label")
@@ -428,8 +429,10 @@ class SharedVault:
             yield from list(self._memory.values())
             return
         # The witness first: its stores are in the folder before it hears of them.
-        witness, places = Witness(), list[tuple[PublicSide, SqliteStore]]()
-        known, unusable = witness.of_vault(str(self.id), at=self.folder), None
+        witness = Witness()
+        places = list[tuple[PublicSide, SqliteStore]]()
+        known = witness.of_vault(str(self.id), at=self.folder)
+        unusable = None
         for folder in sorted((self.folder / "fits").iterdir()):
             if not (folder / "vault.db").exists():  # the fit was cut off before its request
                 continue
@@ -550,7 +553,8 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     named = [side for side, _ in paid if side.people is not None]
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
     everybody = np.unique(np.concatenate(names))
-    with_values, tables = list[tuple[NDArray[np.intp], NDArray[np.uint64]]](), dict[Any, Any]()
+    with_values = list[tuple[NDArray[np.intp], NDArray[np.uint64]]]()
+    tables = dict[Any, Any]()
     for side in named:
         if side.values is not None:
             own = np.searchsorted(everybody, side.names)[side.values[1].astype(np.intp)]

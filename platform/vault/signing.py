@@ -20,14 +20,21 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from labeldp.platform.vault.vault_store import read_ledger
 from labeldp.trainers.data.files import open_regular, read_bytes, replacing
 
-VARIABLE, SIGNATURE = "LABELDP_SIGNING_KEY", "signature.json"
+VARIABLE = "LABELDP_SIGNING_KEY"
+SIGNATURE = "signature.json"
 _PREFIX = b"labeldp signature 1\n"
 _MOST_BYTES = 100_000_000
 #: Of a results folder or a shared vault: what is never written again. Pages are made of these.
 #: Models are covered wherever they are: those of tracking, and any that were put there.
 _RECORDS = (
-    *("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/*.npy"),
-    *("**/model.json", "**/model.safetensors", "**/MLmodel"),
+    "sweep.json",
+    "trials/*.json",
+    "models/**/*",
+    "fits/*/fit.json",
+    "fits/*/*.npy",
+    "**/model.json",
+    "**/model.safetensors",
+    "**/MLmodel",
 )
 _LEDGERS = ("vault.db", "fits/*/vault.db")
 #: Of a released or published folder, whose signature covers every file.
@@ -207,7 +214,8 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
     if problems:
         facts["damaged"] = [SIGNATURE]
     else:
-        then, now = found.entries, dict(sorted(_digests(folder, found.covers)))
+        then = found.entries
+        now = dict(sorted(_digests(folder, found.covers)))
         facts["edited"] = [name for name in then if name in now and now[name] != then[name]]
         facts["removed"] = [name for name in then if name not in now]
         facts["added"] = [name for name in now if name not in then]

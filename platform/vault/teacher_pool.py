@@ -47,7 +47,8 @@ class TeacherActor:
         """Take what all batches need; `data` is public, `threads` are torch's, if it is loaded."""
         if (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(threads)
-        self._vote, self._data = vote, data
+        self._vote = vote
+        self._data = data
 
     def ready(self) -> None:
         """Return once the actor has started."""
@@ -99,9 +100,20 @@ def train_ensemble(
 ) -> int:
     """Train the teachers whose votes are missing from the journal, and journal their votes.
 
-    `vote` trains `batch` teachers at a time, always the same ones, since a batch's votes are
-    computed as one. Returns how many were trained. At the time `until`, of the monotonic clock,
-    actors end; batches that they had not finished are lost.
+    Returns how many were trained.
+
+    Args:
+        vote: Trains teachers and returns their votes.
+        data: Public data, for `vote`.
+        shards: Labels of each teacher.
+        batch: Number of teachers that are trained at a time, always the same ones: their votes are
+            computed as one.
+        journal: Keeps votes.
+        actors: Number of actors to start.
+        each: Resources of an actor.
+        until: Time of the monotonic clock at which actors end; batches that they had not finished
+            are lost.
+        say: Gets lines on progress.
 
     Raises:
         Unfinished: Batches failed again and again, or an actor as it started; finished votes are
@@ -117,9 +129,11 @@ def train_ensemble(
         if not missing:
             return 0
         left = sum(map(len, missing))
-        reused, trained = total - left, 0
+        reused = total - left
+        trained = 0
         started = told = monotonic()
-        queue, given_up = deque(Batch(ids=ids) for ids in missing), list[Batch]()
+        queue = deque(Batch(ids=ids) for ids in missing)
+        given_up = list[Batch]()
         pool = _Pool(vote, data, shards, each, size=min(actors, len(missing)))
         try:
             while (queue or pool.tasks) and monotonic() < until:
@@ -134,7 +148,8 @@ def train_ensemble(
                     trained += len(done.ids)
                     now = monotonic()
                     if now - told >= _TELL_SECONDS:
-                        told, pace = now, trained / (now - started)
+                        told = now
+                        pace = trained / (now - started)
                         say(
                             f"teachers: {reused + trained}/{total}, {3600 * pace:,.0f} per hour, "
                             f"about {(left - trained) / pace:.0f} s left"
@@ -171,7 +186,8 @@ class _Pool:
         kind = remote.options(
             num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=-1, max_task_retries=DEATHS
         )
-        self._shards, self._each = shards, each
+        self._shards = shards
+        self._each = each
         actors = [kind.remote(vote, data, max(1, int(each.cpus))) for _ in range(size)]
         self._starting = {actor.ready.remote(): actor for actor in actors}
         self._idle = list[Any]()

@@ -212,7 +212,8 @@ class SqliteStore:
             StoreUnusable: It was not kept; or it was, but is not to be handed out.
         """
         indices = None if charge.indices is None else _write_array(charge.indices)
-        event, mechanism = write_event(charge.event), json.dumps(charge.mechanism)
+        event = write_event(charge.event)
+        mechanism = json.dumps(charge.mechanism)
         content = memoryview(_write_array(values))
         try:
             with self._connection() as connection:

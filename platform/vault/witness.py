@@ -62,7 +62,8 @@ class Line:
 def not_among(known: Iterable[Line], own: Iterable[Line]) -> list[Line]:
     """Return the known lines that a vault has neither as they were nor as lost ones."""
     own = tuple(own)
-    digests, keys = {line.digest for line in own}, {line.key for line in own}
+    digests = {line.digest for line in own}
+    keys = {line.key for line in own}
     return [line for line in known if not (line.digest in digests or line.lost_key in keys)]
 
 
