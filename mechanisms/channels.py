@@ -525,7 +525,7 @@ class StaircaseChannel(PureMechanism):
             sets[rows] = channel.draw(own[rows], epsilon, draws)
         return like(np.take_along_axis(sets, ranks, axis=1), labels)
 
-    def log_likelihood(self, sets: AnyArray, prior: Any = None) -> AnyArray:
+    def log_likelihood(self, sets: AnyArray, prior: object = None) -> AnyArray:
         """Log-likelihood of every class given sets [N, K], up to a term that classes share.
 
         It is the same under every prior.

@@ -71,11 +71,11 @@ class PerLabel:
         """The noise but for its strength; None where a tight audit makes no sense."""
 
     @abstractmethod
-    def release(self, labels: Any, *, generator: AnyGenerator) -> Any:
+    def release(self, labels: object, *, generator: AnyGenerator) -> Any:
         """Draw the release of labels [N], once: [N] or [N, K]."""
 
     @abstractmethod
-    def log_likelihood(self, noisy: Any) -> Any:
+    def log_likelihood(self, noisy: object) -> Any:
         """Log-likelihood of every class [N, K], up to a term that all classes share."""
 
 

@@ -65,7 +65,7 @@ class Groups:
     kept: NDArray[np.intp] | None = None
 
     @classmethod
-    def of(cls, groups: Any, *, count: int, most: int | None) -> "Groups":
+    def of(cls, groups: object, *, count: int, most: int | None) -> "Groups":
         """Return the persons of N rows, of whom `most` rows each are used, or all."""
         persons, names = numbered(groups)
         if len(persons) != count:
@@ -92,7 +92,7 @@ class Groups:
         return rows.iloc[self.kept] if hasattr(rows, "iloc") else rows[self.kept]
 
 
-def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
+def numbered(names: object) -> tuple[Persons, NDArray[np.str_]]:
     """Return the number 0..P-1 of each row's person [N], and the names by number [P].
 
     Names are `normal_name`s: two persons that count as one are protected together, while one that
@@ -112,7 +112,7 @@ def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
     return numbers.astype(np.intp), found
 
 
-def normal_name(value: Any) -> str:
+def normal_name(value: object) -> str:
     """Return the name of an id or a person as all tables write it; "" where there is none.
 
     Names that differ in type, Unicode form, white space, invisible characters, digits of another

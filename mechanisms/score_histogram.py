@@ -260,7 +260,7 @@ class ScoreEstimates:
             found["positive_share"] = self.mean(np.arange(2.0) * np.ones_like(scores))
         return found
 
-    def mean(self, values: Any) -> Estimated:
+    def mean(self, values: object) -> Estimated:
         """Mean over the examples of what each would add [H, K] with each label."""
         added = np.asarray(values, dtype=np.float64)
         if self._two:

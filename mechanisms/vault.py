@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class LabelVault:
     def __init__(
         self,
         *,
-        labels: Any,
+        labels: object,
         num_classes: int,
         store: ReleaseStore | None = None,
         budget: Budget | None = None,
@@ -146,7 +146,7 @@ class LabelVault:
         """Say what is inside without showing it."""
         return f"LabelVault(num_labels={self.num_labels}, num_classes={self.num_classes})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         """Refuse to be copied: a second vault would draw second noise for the same labels."""
         raise TypeError("a LabelVault can't be copied or sent; make it an actor and call that")
 

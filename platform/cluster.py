@@ -181,7 +181,7 @@ def place(
 
 def known_nodes() -> list[dict[str, Any]]:
     """Return Ray's facts about every machine that is or was part of the cluster."""
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray has no types  # Ray gives it no types
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray gives it no types
     return nodes
 
 

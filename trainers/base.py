@@ -70,7 +70,7 @@ def settings(section: type[Settings]) -> type[Settings]:
     checked = made.__init__
 
     @functools.wraps(checked)
-    def init(self: Any, /, **values: Any) -> None:
+    def init(self: object, /, **values: Any) -> None:
         try:
             checked(self, **values)
         except ValidationError as error:

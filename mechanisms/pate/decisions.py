@@ -218,7 +218,7 @@ def exact_checks(
     return TabulatedCurves(len(peaks), lambda o: _check_rows(x, 1 / sigma1, o)), index
 
 
-def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
+def exact_rdp_gnmax(votes: object, noise_std: float, orders: ArrayLike) -> Floats:
     """Renyi divergence of GNMax's answers at these votes, the largest over all moves [N, A].
 
     Never above order / noise_std^2. It can exceed Theorem 6 of PATE 2018, which covers one
@@ -338,7 +338,9 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
     return total
 
 
-def exact_rdp_threshold(votes: Any, threshold: float, sigma1: float, orders: ArrayLike) -> Floats:
+def exact_rdp_threshold(
+    votes: object, threshold: float, sigma1: float, orders: ArrayLike
+) -> Floats:
     """Renyi divergence of Confident-GNMax's check at these votes [N, A], both directions.
 
     The largest count changes by 1 either way: all that a vote can do to it, or to the surplus over

@@ -17,6 +17,7 @@ A fit runs in this process, on labels in a vault; Ray is for sweeps (`labeldp.ru
 
 import os
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -64,7 +65,7 @@ def _rehearsed(models: Sequence[Any]) -> Sequence[Any]:
     return [each for each in models if not isinstance(each, str) or each != "boosting"] or models
 
 
-def network_fits() -> Any:
+def network_fits() -> ModuleType:
     """Import what fits a method's own model: torch, which takes seconds, or is not installed."""
     try:
         from labeldp.platform.api import network_fits as found
@@ -139,8 +140,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         method: str = AUTO,
         epsilon: float = 2.0,
         delta: float = USUAL_DELTA,
-        classes: Any = None,
-        random_state: Any = None,
+        classes: object = None,
+        random_state: object = None,
         *,
         vault: SharedVault | str | os.PathLike[str] | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -167,7 +168,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.keep = keep
         self.estimator = estimator
 
-    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
         """Learn from the labels y [N] of the rows X [N, ...], and pay for it.
 
         Args:
@@ -347,7 +348,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         )
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+    def predict_proba(self, X: object) -> NDArray[np.float32]:
         """Return probabilities of `classes_` [N, K] for raw rows X [N, ...]."""
         check_is_fitted(self, "model_")
         found: NDArray[np.float32] = self.model_.predict_proba(
@@ -355,18 +356,18 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         )
         return found
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the likeliest class [N] of raw rows X [N, ...]."""
         likeliest = self.predict_proba(X).argmax(1)
         chosen: NDArray[Any] = self.classes_[likeliest]
         return chosen
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of right predictions of X; y are public labels, and no tokens."""
         self._refuse_tokens()
         return float(super().score(X, y, sample_weight))
 
-    def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
+    def save(self, folder: str | os.PathLike[str], *, after: object = None) -> None:
         """Write the model for others: `labeldp.trainers.models.trained_model.load_model` reads it.
 
         It holds weights, preparation, classes and cost, and no private value. `after` are fitted
@@ -428,7 +429,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         return named(name), reason
 
     def _grouped(
-        self, groups: Any, method: NamedMethod, account: FitAccount, count: int
+        self, groups: object, method: NamedMethod, account: FitAccount, count: int
     ) -> Groups | None:
         """The persons of the rows, and which rows are used: all for sums, without which few are."""
         if groups is None and not account.copies:

@@ -57,7 +57,7 @@ _FEWEST_EPOCHS = 5
 _TELL_SECONDS = 5.0
 
 
-def refuse_unusable(labels: Any) -> None:
+def refuse_unusable(labels: object) -> None:
     """Refuse complex, missing and structured labels; scikit-learn's message would show them."""
     if np.ma.isMaskedArray(labels):
         raise ValueError("y is a masked array, and some have no label; leave these rows out")
@@ -133,7 +133,7 @@ def readable(rows: Any) -> Any:
     return rows
 
 
-def refuse_texts(amounts: Any) -> None:
+def refuse_texts(amounts: object) -> None:
     """Refuse dates and durations, and a text that is not a number, by its row.
 
     scikit-learn's message would quote the text, which is a secret label.
@@ -154,7 +154,7 @@ def refuse_texts(amounts: Any) -> None:
         )
 
 
-def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
+def stated_classes(classes: object, labels: NDArray[Any]) -> NDArray[Any]:
     """Return the classes in order [K], each once.
 
     `classes`: all of them, the number of 0..K-1, or `PUBLISH`: only that reads the secret labels.
@@ -205,7 +205,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     return places.astype(np.int64)
 
 
-def digest_of(fingerprint: str, rows: Any) -> str:
+def digest_of(fingerprint: str, rows: object) -> str:
     """Return a digest of X: of an array's own bytes, otherwise of its features."""
     if isinstance(rows, np.ndarray):
         head = f"{rows.dtype.str}{rows.shape}".encode()
@@ -213,7 +213,7 @@ def digest_of(fingerprint: str, rows: Any) -> str:
     return fingerprint
 
 
-def used_columns(rows: Any, preprocessing: Preprocessing) -> Any:
+def used_columns(rows: object, preprocessing: Preprocessing) -> Any:
     """Return rows without the columns that the fit left out; rows without names as they are."""
     step = preprocessing.steps[0]
     columns = by_name(rows)
@@ -421,7 +421,7 @@ def rehearse(
 
 
 def fit_estimator(
-    estimator: Any,
+    estimator: object,
     method: NamedMethod,
     *,
     epsilon: float,

@@ -74,7 +74,7 @@ class Handed(NamedTuple):
     uncounted: str = ""
 
 
-def handed_labels(model: Any, *, cloned: bool) -> Handed:
+def handed_labels(model: object, *, cloned: bool) -> Handed:
     """Read off the call stack who hands labels to the model's `fit`.
 
     A `cloned` model in a thread or process of a pool may be a wrapper's, which the stack no longer
@@ -179,7 +179,7 @@ def _refuse_supervised(pipeline: Pipeline) -> None:
             )
 
 
-def _supervised(step: Any) -> str:
+def _supervised(step: object) -> str:
     """The name of a step, or of one in it, that may learn from labels; empty if there is none."""
     if step is None or isinstance(step, str):
         return ""

@@ -141,10 +141,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     def _checked(
         self,
         rows: Any,
-        y: Any,
+        y: object,
         *,
         what: str,
-        groups: Any,
+        groups: object,
         refuse: Callable[[Any], None],
         **how: Any,
     ) -> tuple[Any, NDArray[Any], FitAccount]:
@@ -307,11 +307,18 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         """Set the attributes of the price, at `delta` where releases are not pure."""
         self._account = account
         self.epsilon_, self.delta_ = near.epsilon(delta=delta)
-        own: Any = {"num_labels": near.home.num_people(), "delta": delta, "unit": account.unit}
+        payers = near.home.num_people()
         self.ledger_: list[PaidRelease] = [
-            line_of(charge, **own, new=near.is_new(charge)) for charge in near.charges()
+            line_of(
+                charge,
+                num_labels=payers,
+                delta=delta,
+                new=near.is_new(charge),
+                unit=account.unit,
+            )
+            for charge in near.charges()
         ]
-        concern = concern_of_delta(self.delta_, payers=own["num_labels"], unit=account.unit)
+        concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
         if concern is not None:
             warnings.warn(concern, stacklevel=3)
 
@@ -451,12 +458,12 @@ def _total_of(vault: SharedVault, *, delta: float) -> Total:
     return Total(epsilon=epsilon, delta=at, seeded=seeded)
 
 
-def is_table(rows: Any) -> bool:
+def is_table(rows: object) -> bool:
     """Whether X is a DataFrame."""
     return hasattr(rows, "columns") and hasattr(rows, "iloc")
 
 
-def is_matrix(rows: Any) -> bool:
+def is_matrix(rows: object) -> bool:
     """Whether scikit-learn checks X as numbers [N, D]: neither texts in columns, nor images."""
     if is_table(rows):
         return all_numbers(rows)

@@ -301,7 +301,7 @@ def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
     return found
 
 
-def parameters_of(mechanism: Any) -> dict[str, Any]:
+def parameters_of(mechanism: object) -> dict[str, Any]:
     """Return the parameters of a mechanism as a release states them."""
     described = describe(mechanism, SecureEntropy())
     return {name: described[name] for name in described if name != "noise"}

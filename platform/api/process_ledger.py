@@ -68,7 +68,7 @@ class People:
     @classmethod
     def of(
         cls,
-        rows: Any,
+        rows: object,
         names: NDArray[Any] | None,
         *,
         transformed: bool,
@@ -199,7 +199,7 @@ class ProcessLedger:
 LEDGER = ProcessLedger()
 
 
-def all_numbers(table: Any) -> bool:
+def all_numbers(table: pd.DataFrame) -> bool:
     """Whether every column of a DataFrame holds numbers, so that it may be checked as an array."""
     return all(getattr(dtype, "kind", "O") in "iuf" for dtype in table.dtypes)
 
@@ -224,7 +224,7 @@ def row_digests(rows: Any) -> Digests:
     return found
 
 
-def _of_column(column: Any) -> Digests:
+def _of_column(column: "pd.Series[Any]") -> Digests:
     """A digest of each value of a column [N]."""
     if pd.api.types.is_numeric_dtype(column.dtype):  # truth values too
         return _of_numbers(column.to_numpy(dtype=float, na_value=np.nan))
@@ -237,7 +237,7 @@ def _of_column(column: Any) -> Digests:
     return digests
 
 
-def _of_numbers(numbers: Any) -> Digests:
+def _of_numbers(numbers: object) -> Digests:
     """A digest of each number [N], 0 for 0; the bits of NaN and the sign of 0 do not count."""
     with np.errstate(over="ignore", invalid="ignore"):
         plain = np.asarray(numbers).astype(np.float32) + np.float32(0)
@@ -248,7 +248,7 @@ def _of_numbers(numbers: Any) -> Digests:
     return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
-def _spelled(value: Any) -> str | float:
+def _spelled(value: object) -> str | float:
     """A value as it counts: a number also where it is text, and text in one spelling."""
     text = unicodedata.normalize("NFKC", " ".join(str(value).split())).removesuffix(" 00:00:00")
     try:

@@ -74,8 +74,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         *,
         loss: str = "squared",
         quantile: float = 0.5,
-        estimator: Any = None,
-        random_state: Any = None,
+        estimator: object = None,
+        random_state: object = None,
         vault: SharedVault | str | os.PathLike[str] | None = None,
         noise_seed: int | None = None,
         max_labels_per_person: int = 1,
@@ -92,7 +92,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         self.vault = vault
         self.noise_seed = noise_seed
 
-    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
         """Learn from the amounts y [N] of the rows X [N, ...], and pay for it.
 
         `rows` names each amount's row [N] and `groups` its person, as in
@@ -129,7 +129,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             check_learner(estimator, kind="regressor")
         of_mean = AmountLoss(self.loss).of_mean
 
-        def learn(labels: FitLabels, places: NDArray[np.intp]) -> Any:
+        def learn(labels: FitLabels, places: NDArray[np.intp]) -> RegressorMixin:
             some = data.only(places)
             found = requested(
                 labels,
@@ -159,11 +159,11 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             self.estimator_ = learn(labels, np.arange(len(numbers)))
         self._paid(account, labels, delta=self.delta)
         self.method_ = method.value
-        self._preprocessing: Any = data.preprocessing
+        self._preprocessing = data.preprocessing
         self._fitted_bounds = bounds
         return self
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: object) -> NDArray[np.float64]:
         """Return the predicted amount [N] of raw rows X [N, ...], within the bounds."""
         check_is_fitted(self, "estimator_")
         numbers = self._preprocessing.rows(self._rows_to_predict(X, self._preprocessing))
@@ -171,7 +171,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         scaled = np.clip(self.estimator_.predict(np.asarray(numbers)), 0, 1)
         return np.asarray(low + scaled * (high - low), dtype=np.float64)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return R squared of the predictions of X; y are public amounts, and no tokens."""
         self._refuse_tokens()
         return float(super().score(X, y, sample_weight))

@@ -88,7 +88,7 @@ def write_request(
     epsilon: float = 1.0,
     delta: float = USUAL_DELTA,
     after: Sequence[PartyRelease] = (),
-    estimator: Any = None,
+    estimator: object = None,
     seed: int = 0,
 ) -> Request:
     """Write a request for labels of the rows of a table, and return it.
@@ -585,7 +585,7 @@ def fit_release(
     features: pd.DataFrame | Iterable[pd.DataFrame],
     releases: Sequence[PartyRelease],
     *,
-    estimator: Any = None,
+    estimator: object = None,
     seed: int = 0,
 ) -> TrainedModel:
     """Fit a classifier to released labels of the rows of a table, or of a table for each release.

@@ -113,7 +113,7 @@ def plain_text(facts: Mapping[str, Any], indent: str = "") -> str:
     return "\n".join(lines)
 
 
-def _short(name: str, value: Any) -> str:
+def _short(name: str, value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     # Audits bound epsilon from below.
@@ -135,13 +135,19 @@ def perform(
     before = warnings.formatwarning
     ignored_before = sys.unraisablehook
 
-    def as_note(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
+    def as_note(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        line: str | None = None,
+    ) -> str:
         """A warning of labeldp's own in a line, and others as Python shows them."""
         if category.__module__.startswith("labeldp."):
             return visible(f"note: {message}\n")
-        return before(message, category, *place, **more)
+        return before(message, category, filename, lineno, line)
 
-    def ignored(error: Any) -> None:
+    def ignored(error: "sys.UnraisableHookArgs") -> None:
         """Repeat a Ctrl-C that came during a callback whose errors Python ignores."""
         if isinstance(error.exc_value, KeyboardInterrupt):
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()

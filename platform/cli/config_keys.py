@@ -151,7 +151,7 @@ def all_keys() -> list[KeyFacts]:
     return shared + own
 
 
-def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
+def _walk(section: object, prefix: str) -> Iterator[KeyFacts]:
     for name, field in fields_of(type(section)).items():
         value = getattr(section, name)
         key = prefix + name
@@ -169,6 +169,6 @@ def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
         )
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     plain = to_jsonable_python(value)
     return plain if isinstance(plain, str) else json.dumps(plain)

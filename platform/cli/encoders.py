@@ -20,7 +20,7 @@ from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.encoders.pretraining import described, pretrain, training_images
-from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
@@ -43,8 +43,8 @@ def self_supervise(
     probe: bool,
     minutes: float | None,
     seed: int,
-    device: Any,
-    precision: Any,
+    device: Device,
+    precision: Precision,
     replace: bool,
     **more: Any,
 ) -> Answer:

@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 from rich.console import Console
 from rich.progress import track
+from sklearn.base import ClassifierMixin
 
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.cli.command import Answer
@@ -180,7 +181,7 @@ def fit(
     unknown = _refuse_others(releases, release, request)
     rows = sum(len(each.ids) for each in releases)
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
-        tables: Any = _rows_of_parts(Path(features[0]), releases)
+        tables = _rows_of_parts(Path(features[0]), releases)
     elif len(features) == 1:
         tables = _table(features[0], releases[0].id_column)
     else:
@@ -294,7 +295,7 @@ def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFram
     return found
 
 
-def _estimator(name: str | None, rows: int, seed: int) -> Any:
+def _estimator(name: str | None, rows: int, seed: int) -> ClassifierMixin | None:
     return None if name is None else named_estimator(name, rows=rows, seed=seed)
 
 

@@ -245,13 +245,15 @@ def aggregator_of(
 
 def _with_risk(facts: dict[str, Any], *, mu: float | None = None) -> dict[str, Any]:
     """Add how often a guess of one label is right, after each of two guesses before."""
-    bound: Any = {"epsilon": facts["epsilon"], "delta": facts["delta"], "mu": mu}
+    epsilon = facts["epsilon"]
+    delta = facts["delta"]
+    after = guesses_after(epsilon=epsilon, delta=delta, mu=mu)
     gaussian = {} if mu is None else {"mu": mu}
     return {
         **facts,
         **gaussian,
-        "guess_at_most": {f"{p:g}": q for p, q in guesses_after(**bound).items()},
-        "risk": f"best guess of one label {risk_in_words(**bound)}",
+        "guess_at_most": {f"{p:g}": q for p, q in after.items()},
+        "risk": f"best guess of one label {risk_in_words(epsilon=epsilon, delta=delta, mu=mu)}",
     }
 
 

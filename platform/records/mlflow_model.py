@@ -44,7 +44,7 @@ class RowsModel:
     def __init__(self, model: "TrainedModel") -> None:
         self._model = model
 
-    def predict(self, rows: Any, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    def predict(self, rows: object, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Return the columns `prediction` and `probability_CLASS` for raw rows [N, ...]."""
         del params  # there are none
         return pd.DataFrame(prediction_columns(self._model, rows))

@@ -67,13 +67,13 @@ _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
 _CONSTANTS = {"Infinity": "1e999", "NaN": "null"}
 
 
-def dumps(value: Any, *, indent: int | None = None) -> str:
+def dumps(value: object, *, indent: int | None = None) -> str:
     """Return standard JSON: infinity as 1e999, which every reader takes for it, NaN as null."""
     text = json.dumps(to_jsonable_python(value, fallback=str), indent=indent)
     return _STRING_OR_CONSTANT.sub(lambda found: _CONSTANTS.get(found[0], found[0]), text)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write JSON as `write_text` does."""
     write_text(path, dumps(value, indent=1) + "\n")
 
@@ -450,7 +450,7 @@ def csv_text(table: "pd.DataFrame", **how: Any) -> str:
     Spreadsheets run text that begins like a formula, and strangers choose names of classes.
     """
 
-    def cell(value: Any) -> Any:
+    def cell(value: object) -> Any:
         # A sign alone, such as the classes + and -, is no formula.
         risky = isinstance(value, str) and value[1:] and value.startswith(tuple("=+-@\t\r"))
         return f"'{value}" if risky and not is_number(value) else value
@@ -461,7 +461,7 @@ def csv_text(table: "pd.DataFrame", **how: Any) -> str:
     return str(plain.to_csv(index=False, **how))
 
 
-def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:
+def prediction_columns(model: "TrainedModel", rows: object) -> dict[str, Any]:
     """Return predictions for N raw rows as columns.
 
     Returns:

@@ -71,7 +71,7 @@ def _templates() -> Environment:
     return made
 
 
-def render(template: str, **parts: Any) -> str:
+def render(template: str, **parts: object) -> str:
     """Return a page or a card made from a template."""
     made: str = _templates().get_template(template).render(**parts)
     return made

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from markupsafe import Markup
@@ -138,7 +138,7 @@ def png(path: Path, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Non
 
 
 def _place(
-    figure: Figure, *, left: float, right: float, top: float, bottom: float, share: Any = None
+    figure: Figure, *, left: float, right: float, top: float, bottom: float, share: object = None
 ) -> Axes:
     width, height = figure.get_size_inches() * 72
     box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
@@ -337,7 +337,7 @@ def panel(
     *,
     every: Sequence[Line],
     along: str,
-    corner: Any,
+    corner: Literal["lower right", "upper left"],
     diagonal: bool = False,
 ) -> Figure:
     """Draw one method's lines, the stricter the fainter.
@@ -361,8 +361,14 @@ def panel(
     for rank, line in enumerate(mine):
         strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
         label = "no privacy" if math.isinf(line.epsilon) else f"ε {bound(line.epsilon)}"
-        how: Any = {"label": label, "alpha": strength, "marker": "." if diagonal else None}
-        axes.plot(line.along, line.heights, color=style.color, **how)
+        axes.plot(
+            line.along,
+            line.heights,
+            color=style.color,
+            label=label,
+            alpha=strength,
+            marker="." if diagonal else None,
+        )
     axes.legend(loc=corner, fontsize="small")
     room = 0.04 * (max(ys) - min(ys)) or 1.0
     axes.set(xlim=(min(xs), max(xs)), ylim=(max(0.0, min(ys) - room), max(ys) + room), xlabel=along)

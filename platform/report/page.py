@@ -220,7 +220,7 @@ def _scores(found: Sequence[Point]) -> Iterator[tuple[str, list[Cell], str]]:
         yield f"estimated {SCORES[base]}" if estimated else SCORES[base], cells, SCORES[base]
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: object) -> Cell:
     return Cell("" if value is None else number(value))
 
 

@@ -476,7 +476,7 @@ def _declared(prefix: str, settings: type) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{entry.name}", kind
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: object) -> bool:
     """Whether a value is of a type that can hold no text but words of an enumeration."""
     if get_origin(kind) in (Union, UnionType):
         return any(_fits(value, each) for each in get_args(kind))
@@ -569,7 +569,7 @@ def public_model(
     return files
 
 
-def _text_elsewhere(value: Any, allowed: tuple[str, ...], key: str = "") -> str | None:
+def _text_elsewhere(value: object, allowed: tuple[str, ...], key: str = "") -> str | None:
     if isinstance(value, str):
         return None if key in allowed else key
     if isinstance(value, Mapping):

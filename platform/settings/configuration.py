@@ -541,7 +541,7 @@ class TrialConfig:
         return isinstance(self.trainer, AmountsConfig)
 
 
-def _method(name: Any) -> type:
+def _method(name: object) -> type:
     if not isinstance(name, str) or name not in METHODS:
         raise ConfigurationError(f"method is {name!r}; {near_miss(str(name), METHODS)}")
     return METHODS[name]
@@ -671,7 +671,7 @@ def to_yaml(values: TrialConfig | Mapping[str, Any], section: str = "") -> str:
     )
 
 
-def each_text(value: Any, change: Callable[[str, str], Any], path: str = "") -> Any:
+def each_text(value: object, change: Callable[[str, str], Any], path: str = "") -> Any:
     """Return a value with `change(text, path)` in place of each text."""
     if isinstance(value, Mapping):
         return {k: each_text(v, change, f"{path}.{k}".lstrip(".")) for k, v in value.items()}

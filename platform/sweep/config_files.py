@@ -281,7 +281,7 @@ def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
     return sweep
 
 
-def _section(values: Any) -> Any:
+def _section(values: object) -> Any:
     """Return a section of a sweep's file as `Sweep` and `Preset` have it."""
     if not isinstance(values, dict):
         return values

@@ -22,7 +22,7 @@ import numpy as np
 import ray
 import torch
 from numpy.typing import NDArray
-from ray import tune
+from ray import ObjectRef, tune
 from ray.exceptions import ActorUnavailableError
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
@@ -97,7 +97,7 @@ class Checkpoints:
         self._keeper = keeper
         self._every = every_seconds
         self._kept = time.monotonic()
-        self._pending: Any = None
+        self._pending: ObjectRef[None] | None = None
 
     def find(self) -> Mapping[str, Any] | None:
         """Return the state of an earlier start; None where there is none that can be read."""

@@ -203,7 +203,7 @@ class AshaByGroup(Unsaved, FIFOScheduler):
     def save(self, checkpoint_path: str) -> None:
         """Write nothing."""
 
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller: object, trial: Any, result: dict[str, Any]) -> str:
         """Let a trial continue; one that should stop finds its name with the keeper."""
         if "rung/epoch" in result:  # Tune's way to write a mapping within a result
             digest = trial.config["hash"]
@@ -250,7 +250,7 @@ class PlaceWatch(Unsaved, tune.Callback):
         self._since: float | None = None
         self._reported = False
 
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+    def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:
         """Look whether any trial runs; end the sweep where none has for too long."""
         now = time.monotonic()
         if any(trial.status == "RUNNING" for trial in trials):

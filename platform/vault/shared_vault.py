@@ -144,8 +144,8 @@ class SharedVault:
         folder: str | os.PathLike[str] | None = None,
         *,
         moved: bool = False,
-        labels: Any = None,
-        classes: Any = None,
+        labels: object = None,
+        classes: object = None,
     ) -> None:
         """Open it, in a folder for its owner alone, or in memory for this process only.
 
@@ -200,11 +200,11 @@ class SharedVault:
     def __repr__(self) -> str:
         return "SharedVault()" if self.folder is None else f"SharedVault({str(self.folder)!r})"
 
-    def __deepcopy__(self, memo: Any) -> "SharedVault":
+    def __deepcopy__(self, memo: object) -> "SharedVault":
         """Stay one: scikit-learn copies an estimator's parameters, and a copy would forget."""
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type["SharedVault"], tuple[str]]:
         """Travel as the name of a folder, or not at all."""
         if self._labels is not None:
             raise TypeError(

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import ray
 from numpy.typing import NDArray
+from ray import ObjectRef
 
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.cluster import Capacity, capacity, place
@@ -43,7 +44,7 @@ VoteFunction = Callable[[Sequence[int], Sequence[Shard], Any], NDArray[np.uint8]
 class TeacherActor:
     """Keeps the public data, and trains the batches that it is sent, one after the other."""
 
-    def __init__(self, vote: VoteFunction, data: Any, threads: int) -> None:
+    def __init__(self, vote: VoteFunction, data: object, threads: int) -> None:
         """Take what all batches need; `data` is public, `threads` are torch's, if it is loaded."""
         if (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(threads)
@@ -89,7 +90,7 @@ def pool_size(each: Resources, available: Capacity) -> int:
 def train_ensemble(
     vote: VoteFunction,
     *,
-    data: Any,
+    data: object,
     shards: Sequence[Shard],
     batch: int,
     journal: VoteJournal,
@@ -176,7 +177,7 @@ class _Pool:
     def __init__(
         self,
         vote: VoteFunction,
-        data: Any,
+        data: object,
         shards: Sequence[Shard],
         each: Resources,
         *,
@@ -251,7 +252,7 @@ class _Pool:
         for actor, _ in self.tasks.values():
             ray.kill(actor)
 
-    def _started(self, ping: Any) -> None:
+    def _started(self, ping: ObjectRef[None]) -> None:
         actor = self._starting.pop(ping)
         self._idle.append(actor)
         try:
@@ -261,7 +262,7 @@ class _Pool:
                 f"a teacher actor died as it started: {_one_line(error)}. Finished votes are kept"
             ) from error
 
-    def _returned(self, task: Any) -> _Result:
+    def _returned(self, task: ObjectRef[NDArray[np.uint8]]) -> _Result:
         actor, batch = self.tasks.pop(task)
         self._idle.append(actor)
         try:

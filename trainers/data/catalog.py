@@ -22,8 +22,10 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import IO, Any
 
 from labeldp.trainers.base import near_miss
@@ -138,10 +140,8 @@ def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
             yield member
 
 
-def _torchvision_datasets() -> Any:
-    import torchvision
-
-    return torchvision.datasets
+def _torchvision_datasets() -> ModuleType:
+    return import_module("torchvision.datasets")
 
 
 @dataclass(frozen=True, kw_only=True)

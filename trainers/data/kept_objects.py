@@ -123,7 +123,7 @@ class Kept(Stored):
         return cls(**rest, **{cls.kept: unpacked(arrays["skops"])})
 
 
-def packed(value: Any) -> NDArray[np.uint8]:
+def packed(value: object) -> NDArray[np.uint8]:
     """Return a fitted object as bytes [B]; a ValueError names what `unpacked` would refuse."""
     import skops.io  # a second
 
@@ -265,7 +265,7 @@ def _fits(holds: "bool | np.bool") -> None:
         raise ValueError(f"{_WHAT} has indices that are out of range; get the model again")
 
 
-def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+def _nodes(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         if "__loader__" in value:
             yield value

@@ -293,8 +293,8 @@ def label_numbers(
 
 
 def read_arrays(
-    features: Any,
-    labels: Any,
+    features: object,
+    labels: object,
     *,
     classes: int | Sequence[Hashable],
     drop: Sequence[str] = (),
@@ -343,7 +343,7 @@ def own_rows(rows: Any, *, num_classes: int, keep: Sequence[str]) -> Splits:
     return read_arrays(rows, placeholder, classes=num_classes, keep=keep)
 
 
-def _features(features: Any, drop: Sequence[str]) -> RawFeatures:
+def _features(features: object, drop: Sequence[str]) -> RawFeatures:
     named = by_name(features)
     if named is None:
         if drop:
@@ -363,7 +363,7 @@ def _features(features: Any, drop: Sequence[str]) -> RawFeatures:
     return columns
 
 
-def _matrix(values: Any) -> NDArray[Any]:
+def _matrix(values: object) -> NDArray[Any]:
     try:
         array = array_of(values, what="X")
         if array.dtype == object:

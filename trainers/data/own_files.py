@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,6 +52,9 @@ from labeldp.trainers.data.files import (
 from labeldp.trainers.data.tables import check_width, csv_table, refuse_twice
 from labeldp.trainers.data.written import example
 
+if TYPE_CHECKING:
+    import pyarrow
+
 #: Distinguishes a user's file from the name of a data set.
 OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
@@ -59,7 +62,7 @@ LABEL = "label"
 SPLIT = "split"
 #: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
 #: `use_threads=False`, too.
-_ALONE: Any = {"pre_buffer": False}
+_ALONE = {"pre_buffer": False}
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: How many classes there are, or their names in order.
 StatedClasses = int | Sequence[str]
@@ -226,7 +229,7 @@ def existing(path: PathLike, *, key: str) -> Path:
     return file
 
 
-def _read_table(file: Path, source: OwnSource, *, text: Sequence[str] = ()) -> Any:
+def _read_table(file: Path, source: OwnSource, *, text: Sequence[str] = ()) -> "pyarrow.Table":
     if file.suffix.lower() == ".parquet":
         return parquet_table(file)
     names = [source.label_column or LABEL, source.split_column or SPLIT, source.group_column]
@@ -234,7 +237,7 @@ def _read_table(file: Path, source: OwnSource, *, text: Sequence[str] = ()) -> A
     return csv_table(file, text=text, as_written=as_written, encoding=source.encoding)
 
 
-def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
+def _rows_of_table(table: "pyarrow.Table", file: Path, source: OwnSource) -> OwnRows:
     """Columns of features, one of labels, and one of a split."""
     label_column = source.label_column or LABEL
     split_column = source.split_column
@@ -290,7 +293,7 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
 
 def parquet_table(
     file: Path, *, columns: Sequence[str] | None = None, rows: range | None = None
-) -> Any:
+) -> "pyarrow.Table":
     """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
 
     With `columns` it has those of them that the file has, and with `rows` those of them: only the
@@ -347,7 +350,7 @@ def _opened_parquet(file: Path) -> Iterator[Any]:
         ) from error
 
 
-def _texts(table: Any, file: Path) -> Any:
+def _texts(table: "pyarrow.Table", file: Path) -> "pyarrow.Table":
     """Return a table without dictionaries, if its texts fit into memory."""
     from pyarrow import compute, types
 
@@ -567,7 +570,7 @@ def describe(source: OwnSource) -> FileSeen:
     )
 
 
-def _table_seen(table: Any, source: OwnSource) -> FileSeen:
+def _table_seen(table: "pyarrow.Table", source: OwnSource) -> FileSeen:
     label_column = source.label_column or LABEL
     known = label_column in table.column_names
     columns = tuple(
@@ -602,7 +605,12 @@ def _table_seen(table: Any, source: OwnSource) -> FileSeen:
 
 
 def _column_seen(
-    name: str, column: Any, source: OwnSource, label_column: str, *, types_only: bool
+    name: str,
+    column: "pyarrow.ChunkedArray",
+    source: OwnSource,
+    label_column: str,
+    *,
+    types_only: bool,
 ) -> ColumnSeen:
     if name == label_column:
         return ColumnSeen(name=name, kind="labels", note="secret")

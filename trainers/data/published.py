@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from labeldp.trainers.data.files import (
 )
 from labeldp.trainers.data.preprocessing import Places
 from labeldp.trainers.data.splits import Splits, held_out, of_amounts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PIXELS = 3 * 32 * 32
 AGAIN = "it is cut off or damaged: fetch it again"
@@ -195,7 +198,7 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
     return columns, (labels == ADULT_CLASSES[1]).to_numpy(dtype=np.int64)
 
 
-def refuse_row(path: Path, bad: Any, what: str) -> None:
+def refuse_row(path: Path, bad: "pd.Series[bool] | NDArray[np.bool_]", what: str) -> None:
     """Refuse the first bad row; what it holds is not shown."""
     if bad.any():
         raise DataFileError(f"{path} row {np.asarray(bad).argmax()} {what}: {AGAIN}")
@@ -364,7 +367,7 @@ def _features(columns: Mapping[str, NDArray[Any]], test: NDArray[np.bool_]) -> d
     return standardized(Columns.fit(fitted_to), train, rest)
 
 
-def _frame(path: Path, **how: Any) -> Any:
+def _frame(path: Path, **how: Any) -> "pd.DataFrame":
     """Fields of a text file as a frame of text, empty where a line has none."""
     import pandas as pd
 
@@ -380,13 +383,13 @@ def _frame(path: Path, **how: Any) -> Any:
     return table
 
 
-def _column(path: Path, table: Any, name: str) -> Any:
+def _column(path: Path, table: "pd.DataFrame", name: str) -> "pd.Series[str]":
     if name not in table:
         raise DataFileError(f"{path} has no column {name!r}: {AGAIN}")
     return table[name]
 
 
-def _numbers(path: Path, table: Any, name: str, *, gaps: bool = False) -> NDArray[np.float64]:
+def _numbers(path: Path, table: object, name: str, *, gaps: bool = False) -> NDArray[np.float64]:
     """A column of numbers [N]; with `gaps` NaN where a field is empty."""
     import pandas as pd
 
@@ -397,7 +400,7 @@ def _numbers(path: Path, table: Any, name: str, *, gaps: bool = False) -> NDArra
     return np.asarray(found)
 
 
-def _bits(path: Path, table: Any, name: str) -> NDArray[np.int64]:
+def _bits(path: Path, table: object, name: str) -> NDArray[np.int64]:
     column = _column(path, table, name)
     refuse_row(path, ~column.isin(["0", "1"]), f"has neither 0 nor 1 in column {name!r}")
     return np.asarray((column == "1").to_numpy(dtype=np.int64))

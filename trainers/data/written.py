@@ -181,7 +181,7 @@ def in_words(form: str) -> str:
     return kind if form == "1,234.5" else f"{kind} as {example(form)}"
 
 
-def class_name(value: Any) -> str:
+def class_name(value: object) -> str:
     """Return the name of a label or a class: the same for one value in every kind of file."""
     text = normal_name(value)
     return text.lower() if text.lower() in ("true", "false") else text
@@ -191,7 +191,7 @@ def class_places(labels: Iterable[Any], classes: Iterable[Any]) -> NDArray[np.in
     """Return the place of each label among the classes by name [N], -1 for none."""
     known = {class_name(name): place for place, name in enumerate(classes)}
 
-    def place(label: Any) -> int:
+    def place(label: object) -> int:
         found = known.get(str(label))  # nearly always, and in a tenth of the time
         return known.get(class_name(label), -1) if found is None else found
 

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -343,7 +344,7 @@ class Encoder:
         return vectors.to("cpu", torch.float32)
 
 
-def vectors_of(output: Any, *, encoder: str) -> Tensor:
+def vectors_of(output: object, *, encoder: str) -> Tensor:
     """Return vectors [B, D] of an encoder's output for B images: vectors or maps [B, D, 1, 1]."""
     if not isinstance(output, Tensor):
         raise ValueError(
@@ -489,7 +490,7 @@ def _known_name(request: EncoderRequest, names: Iterable[str]) -> None:
 
 def torchvision_encoder(request: EncoderRequest) -> Encoder:
     """Return a classifier of torchvision without its last layer."""
-    models: Any = importlib.import_module("torchvision.models")
+    models = importlib.import_module("torchvision.models")
     _known_name(request, models.list_models(module=models))
     published = models.get_model_weights(request.name)
     names = [each.name for each in published]
@@ -526,7 +527,7 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
 # ----------------------------------------------------------------------- timm and transformers
 
 
-def library(name: str) -> Any:
+def library(name: str) -> ModuleType:
     """Import a library of the extra `encoders`, or refuse with the way to install it."""
     try:
         return importlib.import_module(name)

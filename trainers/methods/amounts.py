@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
-from sklearn.base import clone
+from sklearn.base import RegressorMixin, clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
 from sklearn.kernel_approximation import Nystroem
@@ -59,7 +59,7 @@ _MOST_VARIANCE = 0.05
 _LEAST_MEAN = 1e-6
 
 
-def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
+def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> RegressorMixin:
     """Return boosted trees for N rows of noisy amounts and a loss."""
     names = {"squared": "squared_error", "absolute": "absolute_error"}
     return HistGradientBoostingRegressor(
@@ -73,7 +73,7 @@ def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
     )
 
 
-def default_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
+def default_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> RegressorMixin | None:
     """Return boosted trees for a loss; None, a stack, for the squared one."""
     if loss == "squared":
         return None
@@ -110,7 +110,7 @@ def requested(
         summed = rows if scaled is None else scaled
         answer = requested_sums(summed, labels, mechanism=sums, seed=0)
 
-        def fit_mean(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+        def fit_mean(estimator: object, *, of_mean: bool, seed: int) -> RegressorMixin:
             some = some_of(len(rows), seed=seed)
             mean = mean_of_sums(answer, summed, some, noise_std=sums.noise_std)
             if estimator is None:
@@ -125,7 +125,7 @@ def requested(
     outputs = labels.release(channel, prior).values
     table = channel.table(prior)
 
-    def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+    def fit(estimator: object, *, of_mean: bool, seed: int) -> RegressorMixin:
         return fit_to_outputs(estimator, rows, outputs, table, prior, of_mean=of_mean, seed=seed)
 
     share = float(counts[[0, -1]].sum()) / len(rows)
@@ -163,7 +163,7 @@ def mixing_weights(predicted: Floats, amounts: Floats) -> Floats:
 
 
 def fit_to_outputs(
-    estimator: Any,
+    estimator: object,
     rows: NDArray[Any],
     outputs: NDArray[np.integer[Any]],
     table: AmountTable,
@@ -171,7 +171,7 @@ def fit_to_outputs(
     *,
     of_mean: bool,
     seed: int,
-) -> Any:
+) -> RegressorMixin:
     """Return a clone of a regressor fitted to noisy amounts.
 
     Args:
@@ -254,7 +254,7 @@ def mean_of_sums(
     return np.asarray(np.clip(mean, _LEAST_MEAN, 1), np.float64)
 
 
-class AmountTrainer(FittedAtOnce):
+class AmountTrainer(FittedAtOnce[AmountPredictor]):
     """A regressor on released amounts; no loss is known, since no true amount is."""
 
     def __init__(self, config: AmountsConfig, **given: Unpack[Given]) -> None:
@@ -276,10 +276,9 @@ class AmountTrainer(FittedAtOnce):
             delta=config.delta,
         )
 
-    def amounts(self, features: Any) -> NDArray[np.float64]:
+    def amounts(self, features: object) -> NDArray[np.float64]:
         """Return the predicted amounts [N] of features [N, ...], within the bounds."""
-        predicted: NDArray[np.float64] = self.predictor().amounts(features)
-        return predicted
+        return self.predictor().amounts(features)
 
     def evaluate(self) -> float:
         """Return NaN: there are no classes."""

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.base import ClassifierMixin
 
 #: Rows, of all parts, that a model is fitted to.
 _MOST_ROWS = 200_000
@@ -32,7 +33,7 @@ _FEW_ROWS = 20_000
 _EVENLY = (5**0.5 - 1) / 2
 
 
-def named_estimator(name: str, *, rows: int, seed: int) -> Any:
+def named_estimator(name: str, *, rows: int, seed: int) -> ClassifierMixin:
     """Return an estimator for N rows of noisy labels by its name on the command line."""
     large = max(20, min(rows // 150, 2000))
     trees: dict[str, Any] = {"learning_rate": 0.1, "random_state": seed}
@@ -56,7 +57,7 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
     raise ValueError(f"--estimator is {name!r}; take boosting, logistic, lightgbm or xgboost")
 
 
-def check_learner(estimator: Any, *, kind: str = "classifier") -> None:
+def check_learner(estimator: object, *, kind: str = "classifier") -> None:
     """Refuse what is no `kind` of estimator, "classifier" or "regressor"."""
     named = "Classifier" if kind == "classifier" else "Regressor"
     instead = f"give an instance of a {kind}, such as HistGradientBoosting{named}()"
@@ -93,15 +94,17 @@ def rehearsed_rows(rows: Any) -> NDArray[np.intp]:
     return np.unique(chosen)
 
 
-def _fitted(estimator: Any, rows: NDArray[Any], labels: NDArray[np.integer[Any]]) -> Any:
+def _fitted(
+    estimator: object, rows: NDArray[Any], labels: NDArray[np.integer[Any]]
+) -> ClassifierMixin:
     from sklearn.base import clone
 
     return clone(estimator).fit(rows, labels)
 
 
 def fit_to_soft_labels(
-    estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
-) -> Any:
+    estimator: object, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
+) -> ClassifierMixin:
     """Return a classifier of classes 0..K-1 that learned from rows [N, D] with drawn labels.
 
     `soft` [N, K] has a row's probabilities. Of few rows it is the mean of some clones of the
@@ -127,8 +130,8 @@ def fit_to_soft_labels(
 
 
 def fitted_to_draw(
-    estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
-) -> Any:
+    estimator: object, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
+) -> ClassifierMixin:
     """Return a clone of a classifier fitted to a class for each row [N, D], drawn from `soft`."""
     for least in _MEMBERS[:-1]:
         try:

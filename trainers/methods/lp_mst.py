@@ -28,7 +28,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -54,6 +54,9 @@ from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, Trainer, without_labels
 from labeldp.trainers.settings.training import LearnerConfig
 
+if TYPE_CHECKING:
+    from labeldp.trainers.settings.estimators import Predictor
+
 #: Released labels of one stage: `rows` [M] are training examples, `noisy` their labels [M] or sets
 #: bool [M, K], `evidence` targets of the loss [M, K].
 _Part = dict[str, NDArray[Any]]
@@ -67,7 +70,7 @@ class InTurn(Trainer):
     def __init__(self) -> None:
         self._figures: dict[str, float] = {}
 
-    def predictor(self) -> Any:
+    def predictor(self) -> "Predictor | None":
         """Return what predicts in the turn that is being trained, or was last."""
         return self._current.predictor()
 

@@ -164,7 +164,7 @@ def start_student(
     return _ClosedFormStudent(config, **given)
 
 
-class _ClosedFormStudent(FittedAtOnce):
+class _ClosedFormStudent(FittedAtOnce[Predictor]):
     """A probe or a forest; both compute on the CPU, in single precision."""
 
     def __init__(

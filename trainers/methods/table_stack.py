@@ -145,7 +145,7 @@ def tree_shapes(evidence: Evidence) -> list[tuple[int, tuple[int, ...]]]:
     return [(leaves, rounds) for leaves, rounds in counted if rounds]
 
 
-def _inverted(estimator: Any, evidence: LabelEvidence, rounds: tuple[int, ...] = ()) -> Inverted:
+def _inverted(estimator: object, evidence: LabelEvidence, rounds: tuple[int, ...] = ()) -> Inverted:
     return Inverted(
         estimator=estimator,
         rounds=rounds,
@@ -186,7 +186,7 @@ def fit_trees(
 
 
 def fit_own(
-    estimator: Any, rows: NDArray[np.floating], evidence: Evidence, *, seed: int
+    estimator: object, rows: NDArray[np.floating], evidence: Evidence, *, seed: int
 ) -> Inverted:
     """Return a user's classifier fitted to rows [N, D], each with one class it makes likelier."""
     if not isinstance(evidence, LabelEvidence):
@@ -331,7 +331,7 @@ def fit_and_predict(
 
 
 def fit_to_single_labels(
-    estimator: Any,
+    estimator: object,
     rows: NDArray[Any],
     evidence: LabelEvidence,
     *,
@@ -349,7 +349,7 @@ def fit_to_single_labels(
     return fit_to_soft_labels(estimator, rows, refined, seed=seed)
 
 
-class TableStack(FittedAtOnce):
+class TableStack(FittedAtOnce[Stack]):
     """A stack on one release of a table's labels, in a sweep."""
 
     def __init__(self, config: TableStackConfig, **given: Unpack[Given]) -> None:
@@ -368,7 +368,8 @@ class TableStack(FittedAtOnce):
 
     def _loss(self) -> float:
         """Mean cost of a row by the models' held-out predictions."""
-        return -float(self._predictor.weights @ self._predictor.likelihoods)
+        stack = self.predictor()
+        return -float(stack.weights @ stack.likelihoods)
 
     def _fitted(self) -> Stack:
         return fit_stack(self._rows, self._evidence, seed=self._seed)

@@ -107,7 +107,7 @@ class _ImageStep(Step):
     shift: Tensor
     projection: Tensor | None
 
-    def __call__(self, rows: Any) -> Tensor:
+    def __call__(self, rows: object) -> Tensor:
         """Return features, single precision [N, dimensions], of uint8 images [N, C, H, W].
 
         They are centered, with a mean squared norm of 1, over the images that were learned from.
@@ -439,7 +439,7 @@ class ScaledStep(Step):
         scale /= (scale * std).square().sum().sqrt().clamp(min=1e-12)
         return cls(center=mean.float().numpy(), factor=scale.float().numpy())
 
-    def __call__(self, rows: Any) -> Tensor:
+    def __call__(self, rows: object) -> Tensor:
         """Return features, single precision [N, D], of numbers [N, D]."""
         center, factor = (torch.tensor(each) for each in (self.center, self.factor))
         return (torch.as_tensor(rows) - center) * factor

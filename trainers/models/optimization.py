@@ -136,12 +136,13 @@ class AdamW(torch.optim.AdamW):
 #: Update t weighs the past by (1 + t) / (10 + t) until that is more than the decay: the initial
 #: weights, which nothing was learned in, are forgotten in a few steps.
 _YOUNG = 10
+Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
 def weight_average(network: nn.Module, *, decay: float) -> AveragedModel:
     """Return a moving average of a network's weights and statistics, which starts at them."""
 
-    def moved(averages: Any, weights: Any, updates: Any) -> None:
+    def moved(averages: Tensors, weights: Tensors, updates: Tensor | int) -> None:
         if averages[0].is_floating_point():  # counts of batches stay
             past = min(decay, int(updates) / (_YOUNG - 1 + int(updates)))
             torch._foreach_lerp_(averages, weights, 1 - past)

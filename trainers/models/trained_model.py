@@ -164,7 +164,7 @@ class TrainedModel:
         """The classes of `predict` [K]: their values as in the training, or their numbers."""
         return self.origin.class_values()
 
-    def predict_proba(self, rows: Any) -> NDArray[np.float32]:
+    def predict_proba(self, rows: object) -> NDArray[np.float32]:
         """Return probabilities of the classes [N, K].
 
         Rows are as the training had them before any preparation: a matrix, a DataFrame or mapping
@@ -172,7 +172,7 @@ class TrainedModel:
         """
         return self.predictor.predict(self._features(rows))
 
-    def _features(self, rows: Any) -> Any:
+    def _features(self, rows: object) -> Any:
         try:
             # Estimators learn and predict where there is no torch.
             alone = isinstance(self.predictor, EstimatorPredictor | AmountPredictor)
@@ -190,7 +190,7 @@ class TrainedModel:
             raise ValueError("rows are empty; give at least one to predict")
         return features
 
-    def predict(self, rows: Any) -> NDArray[Any]:
+    def predict(self, rows: object) -> NDArray[Any]:
         """Return the likeliest class [N] of each row: its name, or its number if it has none.
 
         Of a model of amounts, return the amounts.
@@ -200,7 +200,7 @@ class TrainedModel:
         classes: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
         return classes
 
-    def after(self, transformers: Any) -> "TrainedModel":
+    def after(self, transformers: object) -> "TrainedModel":
         """Return a model of rows that pass through scikit-learn's fitted transformers first."""
         if transformers is None:
             return self
@@ -297,7 +297,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
         ) from error
 
 
-def _modules(described: Any) -> set[str]:
+def _modules(described: object) -> set[str]:
     """Return the modules of networks of users' own in an architecture."""
     if isinstance(described, Mapping):
         model = described.get("model")

@@ -2,7 +2,7 @@
 
 import math
 from enum import StrEnum
-from typing import Any, Unpack, cast
+from typing import Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -764,11 +764,13 @@ class TableStackConfig(TrainerDefaults):
 
     def mechanism(self, num_classes: int) -> ClusterHistograms | SubsetSelection:
         """Return the mechanism of the release."""
-        given: Any = {"epsilon": self.epsilon, "num_classes": num_classes}
         counts = self.release is StackRelease.COUNTS
         if self.release is StackRelease.AUTO:
-            counts = kept_information(**given) < LEAST_INFORMATION
-        return ClusterHistograms(**given) if counts else SubsetSelection(**given)
+            kept = kept_information(epsilon=self.epsilon, num_classes=num_classes)
+            counts = kept < LEAST_INFORMATION
+        if counts:
+            return ClusterHistograms(epsilon=self.epsilon, num_classes=num_classes)
+        return SubsetSelection(epsilon=self.epsilon, num_classes=num_classes)
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay; trials of equal mechanisms share a release."""

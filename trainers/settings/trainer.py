@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,11 @@ if TYPE_CHECKING:  # torch, which plans and prices have no use for
 
     from labeldp.trainers.data.labelled_data import PublicData
     from labeldp.trainers.settings.estimators import Predictor
+    from labeldp.trainers.settings.methods import PriorSettings
+    from labeldp.trainers.settings.pate import EnsembleConfig
+
+
+P = TypeVar("P", bound="Predictor")
 
 
 class LabelSource(Protocol):
@@ -154,13 +159,13 @@ class Trainer(Protocol):
         """Continue from where `state` was taken."""
 
 
-class FittedAtOnce(Trainer):
+class FittedAtOnce(Trainer, Generic[P]):
     """A model that is fitted in its only epoch, by releases and a seed alone."""
 
-    _predictor: Any = None
+    _predictor: P | None = None
 
     @abstractmethod
-    def _fitted(self) -> Any:
+    def _fitted(self) -> P:
         """Return what predicts."""
 
     def _loss(self) -> float:
@@ -175,7 +180,7 @@ class FittedAtOnce(Trainer):
         seconds = time.perf_counter() - started
         return EpochMetrics(epoch=1, loss=loss, val_accuracy=accuracy, seconds=seconds)
 
-    def predictor(self) -> Any:
+    def predictor(self) -> P:
         """Return what predicts."""
         assert self._predictor is not None, "predict before the first epoch"
         return self._predictor
@@ -194,9 +199,9 @@ class TrainerDefaults:
     """Members of a method's settings that most methods leave as they are."""
 
     #: The teachers whose votes must be there before a trial starts.
-    ensemble: Any = None
+    ensemble: "EnsembleConfig | None" = None
     #: The prior that a trial learns from beside the labels.
-    prior: Any = None
+    prior: "PriorSettings | None" = None
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that do not fit, before any trial starts; all data fit."""
@@ -209,11 +214,11 @@ class TrainerConfig(Protocol):
     """
 
     @property
-    def ensemble(self) -> Any:
+    def ensemble(self) -> "EnsembleConfig | None":
         """The `EnsembleConfig` whose votes must be there before it starts; None for none."""
 
     @property
-    def prior(self) -> Any:
+    def prior(self) -> "PriorSettings | None":
         """The `PriorSettings` that it learns from beside the labels; None for none."""
 
     def check_data(self, data: "PublicData") -> None:
