@@ -163,7 +163,7 @@ class QueryCosts:
 
 
 def gnmax_costs(
-    votes: object, *, noise_std: float, accounting: Accounting = Accounting.COUNTS
+    votes: ArrayLike, *, noise_std: float, accounting: Accounting = Accounting.COUNTS
 ) -> QueryCosts:
     """Costs of GNMax, which answers every query."""
     if accounting is Accounting.DECISION:
@@ -173,7 +173,7 @@ def gnmax_costs(
     return _always_answered(gaussian_curves(values, noise_std), index)
 
 
-def lnmax_costs(votes: object, *, scale: float) -> QueryCosts:
+def lnmax_costs(votes: ArrayLike, *, scale: float) -> QueryCosts:
     """Costs of LNMax, which answers every query with Laplace noise on every count."""
     values, index = np.unique(log_q_laplace(votes, scale), return_inverse=True)
     return _always_answered(laplace_curves(values, scale), index)
@@ -185,12 +185,12 @@ def _always_answered(curves: RenyiCurves | TabulatedCurves, index: NDArray[np.in
 
 
 def confident_gnmax_costs(
-    votes: object,
+    votes: ArrayLike,
     *,
     threshold: float,
     sigma1: float,
     sigma2: float,
-    check_counts: object = None,
+    check_counts: ArrayLike | None = None,
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM,
     accounting: Accounting = Accounting.COUNTS,
 ) -> QueryCosts:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import as_numpy, checked_votes, like
@@ -57,7 +57,7 @@ Labels = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def count_votes(votes: object, *, num_classes: int) -> NDArray[np.integer[Any]]:
+def count_votes(votes: ArrayLike, *, num_classes: int) -> NDArray[np.integer[Any]]:
     """Count votes [T, Q], a class per teacher and query: [Q, K], int16 for up to 32,767 teachers.
 
     Votes of another shape or type, or outside 0..K-1, raise a ValueError.
@@ -128,7 +128,7 @@ class _Aggregator(ABC):
     def _decide(self, rng: NoiseGenerator, votes: Array, *public: Array) -> tuple[Labels, Mask]:
         """Labels [N], and which queries teachers answered [N]."""
 
-    def _public(self, votes: Array, student_scores: object) -> tuple[Array, ...]:
+    def _public(self, votes: Array, student_scores: ArrayLike | None) -> tuple[Array, ...]:
         """Arrays beside the votes that answers depend on, a row per query."""
         if student_scores is not None:
             raise ValueError(f"{type(self).__name__} takes no student_scores; leave them out")
@@ -152,10 +152,10 @@ class _Aggregator(ABC):
 
     def costs(
         self,
-        votes: object,
+        votes: ArrayLike,
         accounting: Accounting = Accounting.DECISION,
         *,
-        student_scores: object = None,
+        student_scores: ArrayLike | None = None,
     ) -> QueryCosts:
         """Costs of these votes [N, K], query by query: private, like the votes."""
         checked = checked_votes(votes)
@@ -163,11 +163,11 @@ class _Aggregator(ABC):
 
     def respond(
         self,
-        votes: object,
+        votes: ArrayLike,
         *,
         generator: AnyGenerator,
         max_answers: int | None = None,
-        student_scores: object = None,
+        student_scores: ArrayLike | None = None,
     ) -> Answers:
         """Answer queries in order, votes [N, K], until teachers have given `max_answers` answers.
 
@@ -202,7 +202,7 @@ class _Aggregator(ABC):
         *,
         generator: AnyGenerator,
         max_answers: int | None = None,
-        student_scores: object = None,
+        student_scores: ArrayLike | None = None,
     ) -> Any:
         """Return the labels of `respond` [N], -1 for no answer, in the kind of `votes`."""
         answers = self.respond(
@@ -334,7 +334,7 @@ class ConfidentGNMax(_Aggregator):
         return self.answer_passed(votes, passed, rng), passed
 
 
-def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: object) -> Floats:
+def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: ArrayLike | None) -> Floats:
     """Counts that Interactive-GNMax checks: votes less those that the student expects [N, K].
 
     The expectation T p is rounded before it is subtracted. The counts are then whole, so that one
@@ -376,7 +376,7 @@ class InteractiveGNMax(_Aggregator):
     def _teachers(self) -> ConfidentGNMax:
         return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
 
-    def _public(self, votes: Array, student_scores: object) -> tuple[Array, ...]:
+    def _public(self, votes: Array, student_scores: ArrayLike | None) -> tuple[Array, ...]:
         if student_scores is None:
             raise ValueError("InteractiveGNMax needs student_scores, the student's probabilities")
         counts = surprise_counts(votes, student_scores)

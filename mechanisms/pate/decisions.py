@@ -218,7 +218,7 @@ def exact_checks(
     return TabulatedCurves(len(peaks), lambda o: _check_rows(x, 1 / sigma1, o)), index
 
 
-def exact_rdp_gnmax(votes: object, noise_std: float, orders: ArrayLike) -> Floats:
+def exact_rdp_gnmax(votes: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
     """Renyi divergence of GNMax's answers at these votes, the largest over all moves [N, A].
 
     Never above order / noise_std^2. It can exceed Theorem 6 of PATE 2018, which covers one
@@ -339,7 +339,7 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
 
 
 def exact_rdp_threshold(
-    votes: object, threshold: float, sigma1: float, orders: ArrayLike
+    votes: ArrayLike, threshold: float, sigma1: float, orders: ArrayLike
 ) -> Floats:
     """Renyi divergence of Confident-GNMax's check at these votes [N, A], both directions.
 

@@ -54,7 +54,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
@@ -238,7 +238,7 @@ class AnswerPrice:
 
 
 def local_sensitivity_gnmax(
-    votes: object, num_teachers: int, noise_std: float, order: float
+    votes: ArrayLike, num_teachers: int, noise_std: float, order: float
 ) -> Floats:
     """Local sensitivity of the price of GNMax answers, at distances 0..T-1: [T], or [N, T].
 
@@ -314,7 +314,7 @@ def threshold_changes(prices: Floats) -> Floats:
 
 
 def local_sensitivity_threshold(
-    votes: object, num_teachers: int, threshold: float, sigma1: float, order: float
+    votes: ArrayLike, num_teachers: int, threshold: float, sigma1: float, order: float
 ) -> Floats:
     """Local sensitivity of the price of Confident-GNMax's check, by distance: [T], or [N, T].
 
@@ -559,7 +559,7 @@ def public_rule(
     return order, (EXACT_GUESS_SHARE if classes == 2 else GUESS_SHARE) * max(largest, 1e-12)
 
 
-def log_smooth_sensitivity(ls_by_distance: object, beta: float) -> float:
+def log_smooth_sensitivity(ls_by_distance: ArrayLike, beta: float) -> float:
     """Log of `smooth_sensitivity`, which may underflow; -inf where nothing moves."""
     _validate.non_negative(beta=beta)
     array = np.asarray(as_numpy(ls_by_distance), dtype=np.float64)
@@ -574,7 +574,7 @@ def log_smooth_sensitivity(ls_by_distance: object, beta: float) -> float:
         return float((np.log(array) - beta * np.arange(array.size)).max())
 
 
-def smooth_sensitivity(ls_by_distance: object, beta: float) -> float:
+def smooth_sensitivity(ls_by_distance: ArrayLike, beta: float) -> float:
     """Largest of sensitivities at distances 0, 1, ..., discounted by exp(-beta) per label.
 
     It bounds the local sensitivity, and one changed label changes it by at most a factor of
@@ -630,12 +630,12 @@ def _raised(value: float, noise_std: float, deviations: float, generator: NoiseG
 
 
 def release_epsilon(
-    votes: object,
+    votes: ArrayLike,
     *,
     noise_std: float,
     threshold: float | None = None,
     sigma1: float | None = None,
-    answered: object = None,
+    answered: ArrayLike | None = None,
     delta: float,
     order: float,
     tail: float | None = None,

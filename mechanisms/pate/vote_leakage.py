@@ -76,7 +76,7 @@ def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
 
 
 def reconstruct(
-    counts: object, noise_std: float, num_teachers: int, *, concentration: float = 0.0
+    counts: ArrayLike, noise_std: float, num_teachers: int, *, concentration: float = 0.0
 ) -> Floats:
     """Estimate vote histograms [N, K] from answers counted by class [N, K].
 
@@ -96,7 +96,7 @@ def reconstruct(
     return found
 
 
-def fit_concentration(counts: object, noise_std: float, num_teachers: int) -> float:
+def fit_concentration(counts: ArrayLike, noise_std: float, num_teachers: int) -> float:
     """Concentration of a Dirichlet prior under which all the answers together are likeliest.
 
     Empirical Bayes: the probability of each row's answers is integrated over votes by Laplace's
@@ -220,7 +220,7 @@ def _log_evidence(
     )
 
 
-def _check_counts(counts: object) -> Floats:
+def _check_counts(counts: ArrayLike) -> Floats:
     values = _validate.counts_matrix(counts, "counts").astype(np.float64)
     bad = ((values < 0) | (values != np.floor(values))).any(axis=1)
     rule = "its entries must be whole numbers of answers, 0 or above"
