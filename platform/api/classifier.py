@@ -52,9 +52,9 @@ from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.methods.any_model import check_learner
+from labeldp.trainers.methods.settings import PriorSource
 from labeldp.trainers.methods.table_stack import MODELS
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
-from labeldp.trainers.settings.methods import PriorSource
 
 #: Smaller weights of models are not shown.
 _SHOWN = 0.01

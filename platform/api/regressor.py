@@ -31,7 +31,7 @@ from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.methods.amounts import default_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.settings.methods import AmountLoss, AmountRelease, chosen_release
+from labeldp.trainers.methods.settings import AmountLoss, AmountRelease, chosen_release
 
 
 # scikit-learn has no types, so that its classes are Any here.

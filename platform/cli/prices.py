@@ -29,7 +29,7 @@ from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.selection import selection_price
 from labeldp.platform.cli.array_files import read_array
-from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
+from labeldp.trainers.methods.pate_settings import AggregatorKind, EnsembleConfig, PateConfig
 
 
 def epsilon_gaussian(*, noise_std: float, delta: float) -> dict[str, Any]:

@@ -46,8 +46,8 @@ from labeldp.trainers.base import (
     settings,
 )
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
+from labeldp.trainers.methods.settings import AlibiConfig, AmountsConfig, Noise, Task
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.methods import AlibiConfig, AmountsConfig, Noise, Task
 
 #: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
 LAMBDA = "trainer.lambda"

@@ -30,8 +30,8 @@ from labeldp.platform.settings.configuration import (
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.space import Axis, Grid, points, without_seeds
 from labeldp.trainers.base import near_miss
+from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.pate import EnsembleConfig
 
 #: All trials of a sweep share one vault, so that the settings that decide its labels are equal.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")

@@ -29,8 +29,8 @@ from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.platform.studies.presets import EPOCHS as NETWORK_EPOCHS
 from labeldp.platform.studies.presets import network_preset
 from labeldp.trainers.base import FeatureSet
-from labeldp.trainers.settings.methods import AlibiConfig, PriorSource
-from labeldp.trainers.settings.pate import AggregatorKind, StudentKind
+from labeldp.trainers.methods.pate_settings import AggregatorKind, StudentKind
+from labeldp.trainers.methods.settings import AlibiConfig, PriorSource
 from labeldp.trainers.settings.schedules import (
     FULL_WIDTH,
     HALF_WIDTH,

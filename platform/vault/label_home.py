@@ -60,7 +60,7 @@ from labeldp.platform.vault.audits import (
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.data.files import inner_folder
-from labeldp.trainers.settings.pate import VOTES_VERSION, EnsembleConfig
+from labeldp.trainers.methods.pate_settings import VOTES_VERSION, EnsembleConfig
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")
 #: Prices of answers alone, which would pass for the trial's where it paid for more.

@@ -51,7 +51,7 @@ from labeldp.platform.vault.vault_store import (
 )
 from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
 from labeldp.trainers.data.files import inner_folder, private_folder, replacing
-from labeldp.trainers.settings.pate import EnsembleConfig
+from labeldp.trainers.methods.pate_settings import EnsembleConfig
 
 if TYPE_CHECKING:  # they load torch, which a shared vault does without
     from labeldp.trainers.data.labelled_data import PublicData

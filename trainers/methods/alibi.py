@@ -37,9 +37,7 @@ from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.settings import (
     AlibiConfig,
     AlibiPriorConfig,
     BitFlipConfig,
@@ -47,6 +45,8 @@ from labeldp.trainers.settings.methods import (
     Noise,
     PriorLabelsConfig,
 )
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.trainer import Given, released, without_labels
 
 

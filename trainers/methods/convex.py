@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.methods.settings import ConvexConfig, Iterate, LabelMechanism
 from labeldp.trainers.models.predictors import LinearPredictor, with_constant
-from labeldp.trainers.settings.methods import ConvexConfig, Iterate, LabelMechanism
 from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, Trainer, released
 

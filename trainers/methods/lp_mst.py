@@ -40,9 +40,7 @@ from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi, gradient_scale
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
-from labeldp.trainers.models.learner import Learner, OnLabels
-from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.settings import (
     ConsensusConfig,
     LpMstConfig,
     PriorSource,
@@ -50,6 +48,8 @@ from labeldp.trainers.settings.methods import (
     RobustLoss,
     StagedMomentsConfig,
 )
+from labeldp.trainers.models.learner import Learner, OnLabels
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, Trainer, without_labels
 from labeldp.trainers.settings.training import LearnerConfig

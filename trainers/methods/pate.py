@@ -31,13 +31,7 @@ from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch, Vat
-from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import OnLabels
-from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
-from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
-from labeldp.trainers.settings.methods import PriorSource
-from labeldp.trainers.settings.pate import (
+from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
     ForestSettings,
     PateConfig,
@@ -45,6 +39,12 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.methods.priors import learned_prior
+from labeldp.trainers.methods.settings import PriorSource
+from labeldp.trainers.models.learner import OnLabels
+from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import FittedAtOnce, LabelSource, Trainer
 

@@ -37,6 +37,7 @@ from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.methods.settings import PriorSettings, PriorSource
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
     Arrays,
@@ -46,7 +47,6 @@ from labeldp.trainers.models.features import (
     made_once,
 )
 from labeldp.trainers.performance import Performance, Precision, threads
-from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.trainer import LabelSource
 
 #: Counted up when the same features and settings give other groups or directions, if only in a last

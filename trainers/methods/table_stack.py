@@ -34,6 +34,7 @@ from threadpoolctl import threadpool_limits
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence, Unbiased
+from labeldp.trainers.methods.settings import TableStackConfig
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
 from labeldp.trainers.models.table_models import (
@@ -47,7 +48,6 @@ from labeldp.trainers.models.table_models import (
     calibrated,
     probabilities,
 )
-from labeldp.trainers.settings.methods import TableStackConfig
 from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]

@@ -24,9 +24,9 @@ if TYPE_CHECKING:  # torch, which plans and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.pate_settings import EnsembleConfig
+    from labeldp.trainers.methods.settings import PriorSettings
     from labeldp.trainers.settings.estimators import Predictor
-    from labeldp.trainers.settings.methods import PriorSettings
-    from labeldp.trainers.settings.pate import EnsembleConfig
 
 
 P = TypeVar("P", bound="Predictor")

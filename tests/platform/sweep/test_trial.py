@@ -39,9 +39,9 @@ from labeldp.platform.sweep.trial import (
 from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
+from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import TrainedModel, load_model
-from labeldp.trainers.settings.methods import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.settings.schedules import TrainingDiverged
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record

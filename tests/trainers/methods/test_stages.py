@@ -14,8 +14,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.lp_mst import evidence_of, partition, robust_loss, stars_of
-from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.settings import (
     AlibiConfig,
     ConsensusConfig,
     ConvexConfig,
@@ -27,6 +26,7 @@ from labeldp.trainers.settings.methods import (
     RobustLoss,
     StagedMomentsConfig,
 )
+from labeldp.trainers.models.features import described_by_features
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import SeededVault, digits, trained
 

@@ -33,7 +33,7 @@ from labeldp.trainers.base import (
     key,
     settings,
 )
-from labeldp.trainers.settings.methods import PriorSettings
+from labeldp.trainers.methods.settings import PriorSettings
 from labeldp.trainers.settings.trainer import PlannedCharge, TrainerDefaults
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
 
