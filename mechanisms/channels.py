@@ -185,6 +185,7 @@ class SubsetSelection(PurePerLabel):
         """
         rest = _UNIT
         factor = _e_epsilon(self.epsilon) * self.size / (self.num_classes - self.size)
+        # A larger factor would overflow; a smaller rest loses only digits of the factor.
         if factor > 8:  # h + r fits into 62 bits
             rest = max(1, math.floor(8 * _UNIT / factor))
         return math.floor(factor * rest), rest
@@ -251,6 +252,7 @@ def _drawn(
     """Draw an output 0..O for each label [N], by cumulated whole numbers [K, O] out of a total."""
     drawn = generator.integers(0, total, len(labels))
     chosen = np.empty(len(labels), dtype=np.int64)
+    # By blocks: one comparison for each label and output would take gigabytes.
     for block in _validate.blocks(len(labels), ends.shape[1], entries=_BLOCK_ENTRIES):
         chosen[block] = (drawn[block, None] >= ends[labels[block]]).sum(axis=1)
     return chosen
@@ -264,6 +266,7 @@ def exact_digits(probabilities: Floats, epsilon: float) -> tuple[NDArray[np.int6
     """
     factor = _e_epsilon(epsilon)
     digits = (probabilities * _UNIT).astype(np.int64)
+    # A small number is raised until the largest of its column is within the factor.
     digits = np.maximum(digits, [math.ceil(int(each) / factor) for each in digits.max(axis=0)])
     sums = digits.sum(axis=1)
     spread = int(sums.max() - sums.min())
@@ -312,6 +315,7 @@ def optimal_channel(
     """
     _validate.positive(epsilon=epsilon)
     (exact,) = _validate.probabilities(np.asarray(prior)[None], name="prior", tolerance=1e-6)
+    # `probabilities` allows a tolerance, which the program would take for mass of its own.
     exact = exact / exact.sum()
     kind = Utility(utility)
     if kind is Utility.SQUARED_ERROR:

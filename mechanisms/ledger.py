@@ -71,6 +71,7 @@ def least_total(
     falls when a price is added, of whatever kind.
     """
     least = 2 * failure_of(prices)
+    # Both are proven, so the smaller one holds.
     deltas = {max(delta, least)}
     if all_pure(price.event for price in prices):
         deltas.add(least)
@@ -244,6 +245,7 @@ class PrivacyLedger:
         self.add_failures(charges)
         dearest: Counter[Event] = Counter()
         for history in ledger_of(charges, num_labels=num_labels).histories:
+            # The union of counters takes the largest number of each event.
             dearest |= history
         for event in dearest.elements():
             self.charge(event)

@@ -129,6 +129,7 @@ class LabelVault:
         self.num_classes = num_classes
         self.budget = budget
         self._store = MemoryStore() if store is None else store
+        # Two threads that both find no stored release would draw it twice and pay once.
         self._lock = threading.RLock()
         self._process = os.getpid()
         # An adversary who knows all labels but one could try each value of the last one against a
@@ -233,6 +234,7 @@ class LabelVault:
                 f"teachers is {teachers}, but there are {len(labels)} labels: some shards "
                 "would be empty; take fewer teachers"
             )
+        # By public numbers alone: shards that followed the labels would reveal them.
         order = np.random.default_rng(seed).permutation(len(labels))
         parts = [np.sort(part) for part in np.array_split(order, teachers)]
         times_used = np.bincount(np.concatenate(parts), minlength=len(labels))
@@ -253,6 +255,7 @@ class LabelVault:
         noise: NoiseSource,
     ) -> Charge:
         description = describe(mechanism, noise)
+        # All labels of a person may change at once, so that a person pays more than a label.
         event = mechanism.event
         paying = indices
         if self.persons is not None:
@@ -283,9 +286,13 @@ class LabelVault:
         with self._lock:
             stored = self._store.release(key)
             drawn = None
+            # `record` refuses a charge if the ledger has grown since it was found affordable. The
+            # loop then asks again whether the budget holds.
             while stored is None:
                 lines = len(self.charges())
+                # Before the draw: what is refused must not have touched a label.
                 self._afford(charge)
+                # Once: a second draw of the same labels would be a second release.
                 if drawn is None:
                     # A seeded experiment repeats in another store: what seeds its noise is public.
                     stream = address("", charge.mechanism, indices, public)
@@ -346,6 +353,7 @@ class LabelVault:
     def _afford(self, charge: Charge) -> None:
         if self.budget is None:
             return
+        # On a copy, since a refused charge must leave no trace.
         trial = self._ledger.copy()
         trial.add(charge)
         requested = trial.epsilon_or_infinity(delta=self.budget.delta)

@@ -105,6 +105,7 @@ class Checkpoints:
         if content is None:
             return None
         try:
+            # Without code: the file lies in a folder that others may have copied here.
             state: Mapping[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
         except Exception:  # damaged: the trial starts anew
             return None
@@ -119,6 +120,7 @@ class Checkpoints:
 
         A keeper that can't write (a full disk) costs the state, not the trial.
         """
+        # Waits for the last state: a keeper that is slower than training would fill the memory.
         if self._pending is not None:
             with contextlib.suppress(Exception):
                 ray.get(self._pending, timeout=_WAIT_SECONDS)
@@ -170,6 +172,7 @@ def run_trial(
         data=data, labels=vault, seed=config.seed, performance=config.performance
     )
     epochs, begun = _resume(trainer, checkpoints, vault=vault) or ([], begun)
+    # Tune has forgotten them: it takes the trial for a new one.
     for metrics in epochs:
         on_epoch(asdict(metrics), False)
     rungs = () if stops is None else stops.rule.rungs(config.trainer.epochs)
@@ -352,6 +355,7 @@ def tune_trial(
         planned = searches[config["search"]].planned(config["numbers"])
     else:
         planned = plans[digest]
+    # Ray reserves processors, but does not keep torch from taking all of them.
     torch.set_num_threads(max(1, int(cpus)))
     reports = _Reports(ChooseBy.TEST if stops is None else stops.by)
     vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
@@ -367,6 +371,7 @@ def tune_trial(
             stops=stops,
         )
         end |= {"finished": True, **vars(outcome)}
+    # A user's network may call sys.exit, which would end the worker and start the trial again.
     except (Exception, SystemExit) as error:
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}

@@ -111,6 +111,8 @@ class LabelHome:
         """
         self._results = store.parent if isinstance(store, Path) else None
         if isinstance(store, Path):
+            # Teachers are shared by sweeps and learned from coins: other coins would need other
+            # teachers.
             salt = VoteStore(votes).salt if shared_coins and votes else None
             store = SqliteStore(store, salt=salt)
         self._store = store = store or MemoryStore()
@@ -254,6 +256,7 @@ class LabelHome:
                 f"the cost of {len(requests)} rounds can't be published, since the bound is proven "
                 "for one round; use one round, or publish_cost=False"
             )
+        # The same votes for every round: a new count would be another release of them.
         votes = self._votes(ensemble)
         keys: list[str] = []
         rounds: list[AnsweredRequest] = []
@@ -272,6 +275,7 @@ class LabelHome:
             )
             first += request.queries
         released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
+        # For the owner: the trial gets none of these figures.
         truth = self._truth[ensemble.query_positions(len(self._truth))[:first]]
         figures = {
             "ensemble_accuracy": float((votes[:first].argmax(1) == truth).mean()),
@@ -376,10 +380,12 @@ class LabelHome:
     ) -> None:
         """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing."""
         page = self._page(trial)
+        # Equal numbers have one digest, however they lie in memory.
         rows = np.ascontiguousarray(confidences)
         asked = repr((rows.shape, rows.dtype.str, (confidence, sorted(keys), delta)))
         digest = hashlib.sha256(asked.encode() + rows.tobytes()).hexdigest()
         known = page.get("audit", {}).get("digest")
+        # The trial was restarted by Ray, and asks again for what it has asked.
         if known == digest:
             return
         if known is not None:
@@ -395,6 +401,7 @@ class LabelHome:
 
     def begin(self, authority: bytes, trial: str) -> None:
         """Open a page for a trial that starts, without the findings of its earlier start."""
+        # A restart by the driver alone empties a page: otherwise a trial could ask again and again.
         self._check(authority)
         self._write(trial, {})
 

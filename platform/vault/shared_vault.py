@@ -180,10 +180,12 @@ class SharedVault:
                 raise ValueError(
                     f"labels has shape {self._labels.shape}; it must hold a label for each row [N]"
                 )
+            # At random, so that a token says nothing about its row or its label.
             self._tokens = _drawn_tokens(len(self._labels))
             self._order = np.argsort(self._tokens)
         if self.folder is None:
             return
+        # A key that can't be read is refused now, and not after a release.
         signing_key()
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{self.folder} is a file; a vault takes a folder of its own")
@@ -334,6 +336,7 @@ class SharedVault:
             with self._lock:
                 yield
             return
+        # Longer than any release takes. An answer to two parties holds it for all parts.
         with FileLock(self.folder / "lock", timeout=600):
             refuse_changed(self.folder)  # before a release, and not after it
             yield
@@ -378,6 +381,7 @@ class SharedVault:
         A missing store is created; with `create=False` the vault does not keep it.
         """
         self._refuse_a_fork()
+        # Before the store is made: a store of another unit would stay in the folder.
         self._refuse_other_persons(side)
         with self._lock:
             name = f"{side.key}-{self._edition()}"
@@ -552,6 +556,7 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     """
     named = [side for side, _ in paid if side.people is not None]
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
+    # Sorted, so that `searchsorted` finds the number of each name.
     everybody = np.unique(np.concatenate(names))
     with_values = list[tuple[NDArray[np.intp], NDArray[np.uint64]]]()
     tables = dict[Any, Any]()
@@ -586,6 +591,7 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
         for charge in charges:
             paying = apart if charge.indices is None else apart[charge.indices]
             times = np.bincount(persons[np.unique(paying)], minlength=len(everybody))[person_of]
+            # A person of several names pays as often as it may have been in the release.
             for again in range(times.max(initial=0)):
                 ledger.charge(charge.event, indices=np.flatnonzero(times > again))
     return ledger, everybody
@@ -610,6 +616,7 @@ def _drawn_tokens(count: int) -> NDArray[np.int64]:
     """Draw distinct numbers [N] that a float carries exactly, too large for ranks and amounts."""
     generator = np.random.default_rng(secrets.randbits(128))
     while True:
+        # A float holds all whole numbers below 2^53. Those from 2^52 can't be mistaken for classes.
         drawn = generator.integers(2**52, 2**53, size=count)
         if len(np.unique(drawn)) == count:
             return drawn
@@ -637,6 +644,7 @@ class FitLabels(TrialLabels):
             side = replace(side, planted=f"{audit}, seed {seed}")
         self._audit = audit or AuditSettings(canaries=0, coin_canaries=0)
         check_room(self._audit, num_labels=len(labels.training))  # before a store is made
+        # Nobody outside this object can read figures or shards of the home.
         self._authority = secrets.token_bytes(32)
         try:
             home = LabelHome(
@@ -659,6 +667,7 @@ class FitLabels(TrialLabels):
             ) from error
         home.begin(self._authority, _TRIAL)
         super().__init__(home=home, noise=noise, trial=_TRIAL)
+        # Before the first release: what is not among these is paid by this fit.
         self._charged_before = {charge.key for charge in home.ledger()}
 
     def teach(
