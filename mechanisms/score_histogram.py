@@ -287,24 +287,26 @@ class ScoreEstimates:
         return float(value), float(self.noise_std * np.linalg.norm(centered)) / self.size
 
 
-def _mean(found: Sequence[Estimated], most: float = 1.0) -> Estimated:
+def _mean(estimates: Sequence[Estimated], most: float = 1.0) -> Estimated:
     """Mean of estimates, between 0 and `most`.
 
     Noise of classes is independent. The same examples decide all of them, so that errors by the
     choice of examples may add up.
     """
-    value = float(np.mean([each.value for each in found]))
-    noise = math.hypot(*(each.noise for each in found)) / len(found)
+    value = float(np.mean([each.value for each in estimates]))
+    noise = math.hypot(*(each.noise for each in estimates)) / len(estimates)
 
     def reach(gaps: Sequence[float]) -> float:
-        if len(found) == 1:
+        if len(estimates) == 1:
             return gaps[0]
-        chosen = (gap**2 - (_TWO_SIDED * x.noise) ** 2 for gap, x in zip(gaps, found, strict=True))
-        together = sum(math.sqrt(max(0.0, each)) for each in chosen) / len(found)
+        chosen = (
+            gap**2 - (_TWO_SIDED * x.noise) ** 2 for gap, x in zip(gaps, estimates, strict=True)
+        )
+        together = sum(math.sqrt(max(0.0, each)) for each in chosen) / len(estimates)
         return math.hypot(together, _TWO_SIDED * noise)
 
-    low = value - reach([each.value - each.low for each in found])
-    high = value + reach([each.high - each.value for each in found])
+    low = value - reach([each.value - each.low for each in estimates])
+    high = value + reach([each.high - each.value for each in estimates])
     value, low, high = (min(most, max(0.0, each)) for each in (value, low, high))
     return Estimated(value=value, low=low, high=high, noise=noise)
 

@@ -233,30 +233,34 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 num_classes=len(classes),
             )
 
-        def learn(near: FitLabels, some: Any, config: TrialConfig, *, epochs: int | None) -> Any:
+        def learn(
+            fit_labels: FitLabels, some: Any, config: TrialConfig, *, epochs: int | None
+        ) -> Any:
             if not by_numbers:
-                return network_fits().fit(config, data=some, labels=near, tell=tell, epochs=epochs)
+                return network_fits().fit(
+                    config, data=some, labels=fit_labels, tell=tell, epochs=epochs
+                )
             predictor, figures = fitting.fit_estimator(
                 self.estimator,
                 method,
                 epsilon=self.epsilon / most,
                 delta=config.trainer.delta if not method.pure else 0.0,
                 data=some,
-                labels=near,
+                labels=fit_labels,
                 seed=config.seed,
                 models=models if epochs is None else _rehearsed(models),
             )
             return predictor, some.preprocessing, figures
 
-        def rehearse(near: FitLabels, some: NDArray[np.intp]) -> Any:
+        def rehearse(fit_labels: FitLabels, some: NDArray[np.intp]) -> Any:
             few = self._configuration(method, rows=len(some), **size, seed=config.seed)
-            predictor = learn(near, data.only(some), fitting.shortened(few), epochs=1)[0]
+            predictor = learn(fit_labels, data.only(some), fitting.shortened(few), epochs=1)[0]
             return predictor.predict(data.train_features[some]) if by_numbers else 0
 
         own = self.estimator is not None or models != MODELS
         for rare in [False, True] if own else [False]:
             fitting.rehearse(rehearse, data.train_features, classes=len(classes), rare=rare)
-        near = self._labels(
+        fit_labels = self._labels(
             account,
             SecretLabels(training=places, num_classes=len(classes)),
             every,
@@ -268,23 +272,23 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             else None,
             groups=grouped,
         )
-        with self._paying(account, near):
+        with self._paying(account, fit_labels):
             if isinstance(stated, str) and stated == fitting.PUBLISH:
-                near.release(PublishedClasses(num_classes=len(classes)))
+                fit_labels.release(PublishedClasses(num_classes=len(classes)))
             if by_numbers:
                 what = "a stack" if stacked else type(self.estimator).__name__
                 tell(f"{method.name}: fitting {what}")
-            predictor, preprocessing, figures = learn(near, data, config, epochs=None)
+            predictor, preprocessing, figures = learn(fit_labels, data, config, epochs=None)
         self.classes_ = classes
         self.method_ = method.name
         self.method_reason_ = reason
         self.models_: list[tuple[str, float, float]] = getattr(predictor, "models", [])
-        self._paid(account, near, delta=most * config.trainer.delta)
+        self._paid(account, fit_labels, delta=most * config.trainer.delta)
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
         self.audit_: dict[str, Any] = {
             name: value for name, value in figures.items() if not is_owners(name)
         }
-        self.audit_["spoiled_labels"] = len(near.canary_positions())
+        self.audit_["spoiled_labels"] = len(fit_labels.canary_positions())
         if not self.audit_["spoiled_labels"]:
             self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
         self.model_ = TrainedModel(

@@ -252,7 +252,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         # A vault that is not as it was signed is refused here, before a draw. The lock is not held
         # longer: fits of several processes go on side by side.
         with vault.alone():
-            near = FitLabels(
+            fit_labels = FitLabels(
                 labels,
                 audit=audit,
                 fingerprint=fingerprint,
@@ -264,10 +264,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         account.on_disk = vault.folder is not None
         account.seed = self.noise_seed
         account.vault_total = _total_of(vault, delta=self.delta)
-        return near
+        return fit_labels
 
     @contextmanager
-    def _paying(self, account: FitAccount, near: FitLabels) -> Iterator[None]:
+    def _paying(self, account: FitAccount, fit_labels: FitLabels) -> Iterator[None]:
         """Count what the releases cost, and warn where these labels had paid before."""
         before, _ = account.all_paid(account.vault_total, delta=self.delta)
         for each in account.not_counted():
@@ -276,13 +276,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             yield
         finally:  # a fit that fails has paid for its releases too
             assert account.people is not None
-            LEDGER.add(near.new_charges(), account.people, source=account.source)
-            near.home.end()
+            LEDGER.add(fit_labels.new_charges(), account.people, source=account.source)
+            fit_labels.home.end()
             if self.vault is not None:
                 vault = self._shared()
                 with vault.alone():  # signs its ledger
                     account.vault_total = _total_of(vault, delta=self.delta)
-        new = len(near.new_charges())
+        new = len(fit_labels.new_charges())
         if before > 0 and new:
             total, delta = account.all_paid(account.vault_total, delta=self.delta)
             warnings.warn(
@@ -303,20 +303,20 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
 
-    def _paid(self, account: FitAccount, near: FitLabels, *, delta: float) -> None:
+    def _paid(self, account: FitAccount, fit_labels: FitLabels, *, delta: float) -> None:
         """Set the attributes of the price, at `delta` where releases are not pure."""
         self._account = account
-        self.epsilon_, self.delta_ = near.epsilon(delta=delta)
-        payers = near.home.num_people()
+        self.epsilon_, self.delta_ = fit_labels.epsilon(delta=delta)
+        payers = fit_labels.home.num_people()
         self.ledger_: list[PaidRelease] = [
             line_of(
                 charge,
                 num_labels=payers,
                 delta=delta,
-                new=near.is_new(charge),
+                new=fit_labels.is_new(charge),
                 unit=account.unit,
             )
-            for charge in near.charges()
+            for charge in fit_labels.charges()
         ]
         concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
         if concern is not None:

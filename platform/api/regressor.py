@@ -141,8 +141,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             )
             return found.fit(estimator, of_mean=of_mean, seed=seed)
 
-        def rehearse(near: FitLabels, some: NDArray[np.intp]) -> Any:
-            return learn(near, some).predict(numbers[some])
+        def rehearse(fit_labels: FitLabels, some: NDArray[np.intp]) -> Any:
+            return learn(fit_labels, some).predict(numbers[some])
 
         for rare in [False] if self.estimator is None else [False, True]:
             fitting.rehearse(rehearse, numbers, classes=LEVELS, rare=rare)

@@ -448,7 +448,7 @@ def _priced(
 
 
 def _draw(
-    question: _Question, shared: SharedVault, to: Path, found: Answered, progress: Progress
+    question: _Question, shared: SharedVault, to: Path, answered: Answered, progress: Progress
 ) -> None:
     """Draw and charge what was priced, and write the release of each part."""
     parts = question.parts
@@ -457,7 +457,7 @@ def _draw(
         if question.relabel:
             shared.relabel()
         own = question.locked_away(shared.store(question.side))
-        paying = {} if found.persons is None else {"unit": "person", "payers": found.persons}
+        paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
         for part, indices in progress(parts, "draws"):
             public, length, shares = part.public(question.groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
@@ -469,8 +469,8 @@ def _draw(
                 "request": part.digest,
                 "asked_epsilon": question.priced_at,
                 **paying,
-                "epsilon": found.epsilon,
-                "delta": found.delta,
+                "epsilon": answered.epsilon,
+                "delta": answered.delta,
                 "mechanism": type(mechanism).__name__,
                 "parameters": parameters_of(mechanism),
                 "length": length,

@@ -88,13 +88,13 @@ class MethodStyle(NamedTuple):
     glyph: str
 
 
-def styles_of(found: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
+def styles_of(points: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
     """Return each method's style: private ones first, by name; baselines are grey.
 
     `others` have no point.
     """
-    private = {point.variant for point in found if math.isfinite(point.epsilon)}
-    baselines = {point.variant for point in found} - private
+    private = {point.variant for point in points if math.isfinite(point.epsilon)}
+    baselines = {point.variant for point in points} - private
     names = sorted({*private, *baselines, *others}, key=lambda x: (x in baselines, x.casefold(), x))
     styles = {}
     for place, name in enumerate(names):
@@ -146,7 +146,7 @@ def _place(
 
 
 def trade_off(
-    found: Sequence[Point],
+    points: Sequence[Point],
     styles: Mapping[str, MethodStyle],
     *,
     attack: bool,
@@ -158,7 +158,7 @@ def trade_off(
     refutes the guarantee; none can lie above the dashed ceiling. With a title there is a legend
     too.
     """
-    attack = attack and any(point.epsilon_m_ceiling > 0 for point in found)
+    attack = attack and any(point.epsilon_m_ceiling > 0 for point in points)
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
     bottom = above + 250
     height = bottom + (194 if attack else 0) + 42
@@ -166,21 +166,21 @@ def trade_off(
     sides = {"left": 46, "right": _WIDTH - 10}
     upper = lowest = _place(figure, **sides, top=above, bottom=bottom)
     upper.set_xscale("log")
-    scale = _scale(found)
+    scale = _scale(points)
     if attack:
         upper.tick_params(labelbottom=False)
         lowest = _place(figure, **sides, top=bottom + 44, bottom=bottom + 194, share=upper)
-        _draw_attack(lowest, found, styles, scale)
-    by = found[0].accuracy_by if found else ChooseBy.TEST
+        _draw_attack(lowest, points, styles, scale)
+    by = points[0].accuracy_by if points else ChooseBy.TEST
     unit = 1.0 if by.of_scores else 100.0
     upper.set_title(by.words if by.of_scores else f"{by.words}, %", color=_SOFT, pad=6)
-    best = front(point for point in found if math.isfinite(point.epsilon))
+    best = front(point for point in points if math.isfinite(point.epsilon))
     for league in {point.league for point in best}:
         steps = [(scale.at(p.epsilon), unit * p.accuracy) for p in best if p.league == league]
         steps.append((scale.high, steps[-1][1]))
         upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
     for variant, style in styles.items():
-        mine = [point for point in found if point.variant == variant]
+        mine = [point for point in points if point.variant == variant]
         places = [scale.at(p.epsilon) for p in mine]
         heights = [unit * p.accuracy for p in mine]
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
@@ -190,7 +190,7 @@ def trade_off(
         spreads = [unit * point.accuracy_std for point in mine]
         upper.errorbar(places, heights, spreads, fmt="none", ecolor=style.color, elinewidth=1.8)
         _markers(upper, places, heights, style, label=variant)
-    _mark_epsilons(lowest, found, scale)
+    _mark_epsilons(lowest, points, scale)
     if title:
         figure.text(0.02, 1 - 14 / height, title, va="center")
         # matplotlib leaves out names that begin with an underscore.
@@ -217,8 +217,8 @@ class _Scale(NamedTuple):
         return self.beyond if math.isinf(epsilon) else max(epsilon, self.low)
 
 
-def _scale(found: Sequence[Point]) -> _Scale:
-    finite = [p.epsilon for p in found if 0 < p.epsilon < math.inf] or [1.0]
+def _scale(points: Sequence[Point]) -> _Scale:
+    finite = [p.epsilon for p in points if 0 < p.epsilon < math.inf] or [1.0]
     low = min(finite) / 1.25
     high = max(finite) * 1.25
     return _Scale(low, high, high * max(1.25, (high / low) ** 0.1))
@@ -241,15 +241,15 @@ def _markers(
     )
 
 
-def _mark_epsilons(axes: Axes, found: Sequence[Point], scale: _Scale) -> None:
+def _mark_epsilons(axes: Axes, points: Sequence[Point], scale: _Scale) -> None:
     end = scale.high
     ticks = dict[float, str]()
-    if any(math.isinf(point.epsilon) for point in found):
+    if any(math.isinf(point.epsilon) for point in points):
         end = scale.beyond * scale.high**0.1 / scale.low**0.1
         for panel in axes.figure.axes:
             panel.axvline(scale.high, color=_LINE, linestyle=":")
     apart = (end / scale.low) ** 0.05
-    for epsilon in sorted({same_epsilon(point.epsilon) for point in found}):
+    for epsilon in sorted({same_epsilon(point.epsilon) for point in points}):
         words = "no privacy" if math.isinf(epsilon) else bound(epsilon)
         if scale.at(epsilon) > apart * max(ticks, default=0.0):
             ticks[scale.at(epsilon)] = words
@@ -260,12 +260,12 @@ def _mark_epsilons(axes: Axes, found: Sequence[Point], scale: _Scale) -> None:
 
 
 def _draw_attack(
-    axes: Axes, found: Sequence[Point], styles: Mapping[str, MethodStyle], scale: _Scale
+    axes: Axes, points: Sequence[Point], styles: Mapping[str, MethodStyle], scale: _Scale
 ) -> None:
-    ceiling = max(point.epsilon_m_ceiling for point in found)
-    lows = [p.epsilon_m_low for p in found if math.isfinite(p.epsilon_m_low)]
+    ceiling = max(point.epsilon_m_ceiling for point in points)
+    lows = [p.epsilon_m_low for p in points if math.isfinite(p.epsilon_m_low)]
     top = 1.12 * max(*lows, ceiling, 0.1)
-    if any(math.isfinite(point.epsilon) for point in found):
+    if any(math.isfinite(point.epsilon) for point in points):
         curve = np.geomspace(scale.low, scale.high, 49)
         axes.fill_between(curve, np.minimum(curve, top), top, color=COLORS["forbidden"])
         axes.plot(curve[curve <= top], curve[curve <= top], color=_SOFT, linewidth=1.4)
@@ -275,7 +275,7 @@ def _draw_attack(
     right = axes.get_yaxis_transform()
     axes.text(1, ceiling, words, color=_SOFT, ha="right", va="bottom", transform=right)
     for variant, style in styles.items():
-        mine = [point for point in found if point.variant == variant]
+        mine = [point for point in points if point.variant == variant]
         places = [scale.at(p.epsilon) for p in mine]
         proved = [p.epsilon_m_low for p in mine]
         most = [min(p.epsilon_m_high, top) for p in mine]
@@ -286,7 +286,7 @@ def _draw_attack(
 
 
 def curves_of(
-    found: Sequence[Point], records: Mapping[str, TrialRecord]
+    points: Sequence[Point], records: Mapping[str, TrialRecord]
 ) -> tuple[str, dict[str, list[Line]]]:
     """Return what learning curves show, accuracy or else loss, and each method's, means over seeds.
 
@@ -294,7 +294,7 @@ def curves_of(
     """
     for shows, metric, factor in (("accuracy", "val_accuracy", 100.0), ("loss", "loss", 1.0)):
         lines: dict[str, list[Line]] = defaultdict(list)
-        for point in found:
+        for point in points:
             by_epoch: dict[float, list[float]] = defaultdict(list)
             for epoch in (each for digest in point.hashes for each in records[digest].curves):
                 if math.isfinite(value := epoch.get(metric, math.nan)):

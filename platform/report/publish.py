@@ -223,7 +223,7 @@ def _files(
 
 
 def _seen_by(
-    folder: FolderLedger, keys: Collection[str], shown: list[TrialRecord]
+    folder: FolderLedger, keys: Collection[str], records: list[TrialRecord]
 ) -> list[LedgerLine]:
     """Return lines as if only the published trials had read them.
 
@@ -232,7 +232,7 @@ def _seen_by(
     """
     return [
         replace(
-            line, of_baseline=False, readers=tuple(each for each in line.readers if each in shown)
+            line, of_baseline=False, readers=tuple(each for each in line.readers if each in records)
         )
         for line in folder.lines_of(keys)
     ]

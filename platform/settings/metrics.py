@@ -267,18 +267,18 @@ def scores_text(figures: Mapping[str, float]) -> str:
     return ", ".join(parts)
 
 
-def figures_of(found: AccuracyEstimate | None) -> dict[str, float]:
+def figures_of(estimate: AccuracyEstimate | None) -> dict[str, float]:
     """Return an estimate as figures of a trial: value, standard error and 95% interval."""
-    if found is None:
+    if estimate is None:
         return {}
-    low, high = found.interval()
+    low, high = estimate.interval()
     return {
-        _ESTIMATED: found.accuracy,
-        f"{_ESTIMATED}_error": found.error,
+        _ESTIMATED: estimate.accuracy,
+        f"{_ESTIMATED}_error": estimate.error,
         f"{_ESTIMATED}_low": low,
         f"{_ESTIMATED}_high": high,
-        f"{_ESTIMATED}_sampling_error": found.sampling_error,
-        f"{_ESTIMATED}_count_scale": found.count_scale,
+        f"{_ESTIMATED}_sampling_error": estimate.sampling_error,
+        f"{_ESTIMATED}_count_scale": estimate.count_scale,
     }
 
 

@@ -27,7 +27,7 @@ from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
 from labeldp.platform.sweep.plan import Plan, check_processors
-from labeldp.platform.sweep.search import SearchBook
+from labeldp.platform.sweep.search import Suggestions
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.signing import refuse_changed
@@ -68,7 +68,7 @@ class OpenSweep:
         made_by: The code and the machine, as fields of a record.
         skipped: Records of trials that an earlier start has finished, by hash.
         authority: The token that the home requires for figures and shards; trials get none.
-        book: The suggestions of its searches; None without a search.
+        suggestions: The suggestions of its searches; None without a search.
     """
 
     plan: Plan
@@ -84,7 +84,7 @@ class OpenSweep:
     home: LabelHome
     authority: bytes = field(repr=False)
     progress: SweepProgress
-    book: SearchBook | None = None
+    suggestions: Suggestions | None = None
 
     @property
     def left(self) -> dict[str, PlannedTrial]:
@@ -107,18 +107,18 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         refuse_changed(folder.path)
         done = finished_before(folder, options.resume, plan.fingerprint)
         charges = known_ledger(folder, moved=options.moved)
-        book = None
+        suggestions = None
         if plan.searches:
-            book = SearchBook(
+            suggestions = Suggestions(
                 folder.path / "search.json",
                 plan.searches,
                 size=plan.size,
                 fingerprint=plan.fingerprint,
                 by=plan.choose_by,
             )
-        plans = plan.by_hash if book is None else book.plans
+        plans = plan.by_hash if suggestions is None else suggestions.plans
         left = [trial for digest, trial in plans.items() if digest not in done]
-        left += [] if book is None else book.rest
+        left += [] if suggestions is None else suggestions.rest
         budget = budget_left(plan, charges, left, read=_keys_of(done.values()))
         # One thread: two that import the same packages at once may see them half made.
         beside = ThreadPoolExecutor(1)
@@ -178,7 +178,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             home=home,
             authority=authority,
             progress=progress,
-            book=book,
+            suggestions=suggestions,
         )
         home.end()  # another sweep may follow on this cluster
 

@@ -367,7 +367,7 @@ class Suggested:
     hash: str
 
 
-class SearchBook:
+class Suggestions:
     """Suggestions in their order, kept in a file.
 
     Each is written down before its trial starts, so that a later start runs that trial. The records

@@ -451,10 +451,10 @@ def test_figures(
 
 
 def error_figures(
-    found: NDArray[np.float64], amounts: NDArray[np.float64], *, bounds: tuple[float, float]
+    predicted: NDArray[np.float64], amounts: NDArray[np.float64], *, bounds: tuple[float, float]
 ) -> dict[str, float]:
     """Measure predicted amounts [M] on public ones [M]; the relative error is of their sums."""
-    errors = np.abs(found - amounts)
+    errors = np.abs(predicted - amounts)
     low, high = bounds
     total = float(np.abs(amounts).sum())
     figures = {

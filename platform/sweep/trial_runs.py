@@ -37,7 +37,7 @@ TELL_SECONDS = 30.0
 
 def run(sweep: OpenSweep) -> Recorder:
     """Train the teachers whose votes are missing, run the trials that are left; return records."""
-    left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
+    left = list(sweep.left.values()) if sweep.suggestions is None else list(sweep.plan.trials)
     data = ray.put(sweep.data.public)
     trained = 0
     reused = 0
@@ -51,7 +51,7 @@ def run(sweep: OpenSweep) -> Recorder:
             batch=ensemble.batch,
             journal=sweep.home.journal(ensemble)(),
             actors=pool_size(sweep.teacher, sweep.capacity),
-            each=sweep.teacher,
+            resources=sweep.teacher,
             until=until,
             say=sweep.progress.say,
         )
@@ -75,39 +75,39 @@ def run(sweep: OpenSweep) -> Recorder:
 
 
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
-    each = sweep.trial
+    resources = sweep.trial
     folder = sweep.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
     rule = sweep.plan.sweep.stop
-    hand_out = HandOut(recorder) if sweep.book else None
+    searcher = SuggestionSearcher(recorder) if sweep.suggestions else None
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     trainable = tune.with_parameters(
         tune_trial,
-        plans={} if hand_out else dict(sweep.left),
+        plans={} if searcher else dict(sweep.left),
         searches=sweep.plan.searches,
         data=sweep.data.public,
         home=sweep.home,
         keeper=keeper,
-        cpus=each.cpus,
+        cpus=resources.cpus,
         stops=stops,
     )
     tuner = tune.Tuner(
-        tune.with_resources(trainable, {"cpu": each.cpus, "gpu": each.gpus}),
-        param_space={} if hand_out else {"hash": tune.grid_search(list(sweep.left))},
+        tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
+        param_space={} if searcher else {"hash": tune.grid_search(list(sweep.left))},
         tune_config=tune.TuneConfig(
-            search_alg=hand_out,
-            num_samples=sweep.unfinished if hand_out else 1,
+            search_alg=searcher,
+            num_samples=sweep.unfinished if searcher else 1,
             scheduler=None if stops is None else scheduler_of(sweep, stops),
             # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
             # what gives its memory back.
-            reuse_actors=each.gpus == 0,
+            reuse_actors=resources.gpus == 0,
             time_budget_s=seconds if seconds < math.inf else None,
         ),
         run_config=tune.RunConfig(
             name="sweep",
             storage_path=str(folder.scratch),
-            callbacks=[recorder, PlaceWatch(each=each, progress=sweep.progress)],
+            callbacks=[recorder, PlaceWatch(resources=resources, progress=sweep.progress)],
             failure_config=tune.FailureConfig(max_failures=WORKER_DEATHS_ALLOWED),
             verbose=0,
         ),
@@ -157,8 +157,8 @@ def _fit(tuner: tune.Tuner, recorder: Recorder) -> None:
             raise recorder.broken from None
 
 
-class HandOut(Unsaved, Searcher):
-    """Tune's searcher of a sweep with a book: passes on its suggestions. Results are in records."""
+class SuggestionSearcher(Unsaved, Searcher):
+    """Tune's searcher: passes on the suggestions of a sweep. Results are in records."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -166,10 +166,10 @@ class HandOut(Unsaved, Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """Return the next trial's settings, or that there is none."""
-        book = self._recorder.sweep.book
-        assert book is not None
+        suggestions = self._recorder.sweep.suggestions
+        assert suggestions is not None
         with self._recorder.telling_why():
-            found = book.next(self._recorder.ended)
+            found = suggestions.next(self._recorder.ended)
         if found is None:
             return Searcher.FINISHED
         return {"hash": found.hash, "search": found.search, "numbers": list(found.numbers)}
@@ -244,8 +244,8 @@ class AshaByGroup(Unsaved, FIFOScheduler):
 class PlaceWatch(Unsaved, tune.Callback):
     """Reports that trials wait for a place, and gives up when none gets one for too long."""
 
-    def __init__(self, *, each: Resources, progress: SweepProgress) -> None:
-        self._each = each
+    def __init__(self, *, resources: Resources, progress: SweepProgress) -> None:
+        self._resources = resources
         self._progress = progress
         self._since: float | None = None
         self._reported = False
@@ -273,7 +273,8 @@ class PlaceWatch(Unsaved, tune.Callback):
 
     def _why(self) -> str:
         here = capacity()
+        needed = self._resources
         return (
-            f"each takes {self._each.cpus:g} CPU + {self._each.gpus:g} GPU on one node, and the "
+            f"each takes {needed.cpus:g} CPU + {needed.gpus:g} GPU on one node, and the "
             f"{len(here.nodes)} nodes have {here.sizes}, others' work included"
         )

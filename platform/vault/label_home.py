@@ -250,7 +250,7 @@ class LabelHome:
                 only.
             noise: Where the noise comes from.
         """
-        page = self._page(trial)  # before anything is released and charged
+        record = self._private_record(trial)  # before anything is released and charged
         if publish_cost and len(requests) != 1:
             raise ValueError(
                 f"the cost of {len(requests)} rounds can't be published, since the bound is proven "
@@ -296,7 +296,7 @@ class LabelHome:
             keys.append(key)
         figures["epsilon_of_counts"] = epsilon_of_counts(requests, mechanism, delta=delta)
         # Of all answers that the trial has read so far, instead of the earlier ones.
-        self._write(trial, {**page, "answers": {"keys": keys, "figures": figures}})
+        self._write(trial, {**record, "answers": {"keys": keys, "figures": figures}})
         return released, keys
 
     def _published_cost(
@@ -379,12 +379,12 @@ class LabelHome:
         delta: float,
     ) -> None:
         """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing."""
-        page = self._page(trial)
+        record = self._private_record(trial)
         # Equal numbers have one digest, however they lie in memory.
         rows = np.ascontiguousarray(confidences)
         asked = repr((rows.shape, rows.dtype.str, (confidence, sorted(keys), delta)))
         digest = hashlib.sha256(asked.encode() + rows.tobytes()).hexdigest()
-        known = page.get("audit", {}).get("digest")
+        known = record.get("audit", {}).get("digest")
         # The trial was restarted by Ray, and asks again for what it has asked.
         if known == digest:
             return
@@ -397,11 +397,11 @@ class LabelHome:
         figures, evidence = self._findings(confidences, confidence, keys, delta)
         if self._results is not None:
             evidence.write(evidence_path(self._results, trial))
-        self._write(trial, {**page, "audit": {"digest": digest, "figures": figures}})
+        self._write(trial, {**record, "audit": {"digest": digest, "figures": figures}})
 
     def begin(self, authority: bytes, trial: str) -> None:
-        """Open a page for a trial that starts, without the findings of its earlier start."""
-        # A restart by the driver alone empties a page: otherwise a trial could ask again and again.
+        """Open a record for a trial that starts, without the findings of its earlier start."""
+        # Only the driver empties a record: otherwise a trial could ask again and again.
         self._check(authority)
         self._write(trial, {})
 
@@ -414,17 +414,17 @@ class LabelHome:
         left out.
         """
         self._check(authority)
-        page = self._page(trial)
-        if "audit" not in page:
+        record = self._private_record(trial)
+        if "audit" not in record:
             raise ValueError(f"trial {trial} was not audited, so nothing is known of its leaks")
-        answers = page.get("answers", {"keys": [], "figures": {}})
+        answers = record.get("answers", {"keys": [], "figures": {}})
         # Held-out labels pay for themselves: their releases change no price of the answers.
         training = self.num_labels()
         apart = {line.key for line in self._vault.charges() if line.is_beyond(training)}
         others = set(release_keys) - set(answers["keys"]) - apart
         left_out = _PRICES if others else ()
         of_answers = {k: v for k, v in answers["figures"].items() if not k.startswith(left_out)}
-        return {**of_answers, **page["audit"]["figures"]}
+        return {**of_answers, **record["audit"]["figures"]}
 
     def figures_of_model(
         self,
@@ -467,7 +467,7 @@ class LabelHome:
                 "a trial must not learn; read the driver's records"
             )
 
-    # One page a trial, in the results folder or in memory
+    # One record a trial, in the results folder or in memory
 
     def _file(self, trial: str) -> Path | None:
         if not _HASH.fullmatch(trial):
@@ -479,32 +479,32 @@ class LabelHome:
             return None
         return self._results / "private" / "figures" / f"{trial}.json"
 
-    def _page(self, trial: str) -> dict[str, Any]:
+    def _private_record(self, trial: str) -> dict[str, Any]:
         path = self._file(trial)
-        page = self._memory.get(trial)
+        record = self._memory.get(trial)
         try:
             if path is not None and path.exists():
-                page = json.loads(path.read_text())
+                record = json.loads(path.read_text())
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"{path} can't be read ({error}); remove it, and run again with --resume auto: the "
                 "trial is then trained and audited again"
             ) from error
-        if page is None:
+        if record is None:
             raise ValueError(
                 f"trial {trial} was not begun by the driver, so it is not audited: a trial must "
                 "send its own hash"
             )
-        return page
+        return record
 
-    def _write(self, trial: str, page: dict[str, Any]) -> None:
+    def _write(self, trial: str, record: dict[str, Any]) -> None:
         path = self._file(trial)
         if path is None:
-            self._memory[trial] = page
+            self._memory[trial] = record
             return
         for folder in (path.parent.parent, path.parent):
             inner_folder(folder)
-        write_json(path, page)
+        write_json(path, record)
 
 
 @dataclass(kw_only=True)

@@ -316,9 +316,9 @@ class SharedVault:
             made.unlink()
         return file.read_text().strip()
 
-    def refuse_ahead(self, shown: Sequence[Line]) -> None:
+    def refuse_ahead(self, lines: Sequence[Line]) -> None:
         """Refuse this vault if it does not know lines of its own releases, or charge them."""
-        if missing := not_among(shown, self._lines()):
+        if missing := not_among(lines, self._lines()):
             self._refuse_or_charge(missing, list(self._places()))
 
     def mark(self, key: str) -> dict[str, str]:

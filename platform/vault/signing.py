@@ -253,14 +253,14 @@ def public_key(key: str) -> str:
     return found
 
 
-def _unfit(folder: Path, found: Signature) -> Iterator[str]:
+def _unfit(folder: Path, signature: Signature) -> Iterator[str]:
     """Say why a genuine signature proves less than a reader of this folder would think."""
-    if not found.entries:
+    if not signature.entries:
         yield (
             f"{SIGNATURE} covers nothing, so anything could be in the folder; get the folder from "
             "its writer again"
         )
-    if found.covers == "records":
+    if signature.covers == "records":
         for path in (path for pattern in _HANDED_ON for path in folder.glob(pattern)):
             yield (
                 f"{path.relative_to(folder)} is of a released or published folder, but {SIGNATURE} "

@@ -72,7 +72,7 @@ class Batch:
 _Result = tuple[Batch, NDArray[np.uint8] | None]
 
 
-def pool_size(each: Resources, available: Capacity) -> int:
+def pool_size(resources: Resources, available: Capacity) -> int:
     """Return how many actors the nodes hold at once, or may hold when the cluster has grown.
 
     An autoscaler adds machines for actors that wait for room, as many as its own cap allows; one
@@ -82,7 +82,11 @@ def pool_size(each: Resources, available: Capacity) -> int:
         return GROWN_ACTORS
     held = 0
     for cpus, gpus in available.nodes:
-        shares = [has / needed for has, needed in ((cpus, each.cpus), (gpus, each.gpus)) if needed]
+        shares = [
+            has / needed
+            for has, needed in ((cpus, resources.cpus), (gpus, resources.gpus))
+            if needed
+        ]
         held += int(min(shares, default=cpus) + 1e-9)
     return max(1, held)
 
@@ -95,7 +99,7 @@ def train_ensemble(
     batch: int,
     journal: VoteJournal,
     actors: int,
-    each: Resources,
+    resources: Resources,
     until: float = math.inf,
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
@@ -111,7 +115,7 @@ def train_ensemble(
             computed as one.
         journal: Keeps votes.
         actors: Number of actors to start.
-        each: Resources of an actor.
+        resources: Resources of an actor.
         until: Time of the monotonic clock at which actors end; batches that they had not finished
             are lost.
         say: Gets lines on progress.
@@ -135,7 +139,7 @@ def train_ensemble(
         started = told = monotonic()
         queue = deque(Batch(ids=ids) for ids in missing)
         given_up = list[Batch]()
-        pool = _Pool(vote, data, shards, each, size=min(actors, len(missing)))
+        pool = _Pool(vote, data, shards, resources, size=min(actors, len(missing)))
         try:
             while (queue or pool.tasks) and monotonic() < until:
                 pool.send(queue)
@@ -179,17 +183,20 @@ class _Pool:
         vote: VoteFunction,
         data: object,
         shards: Sequence[Shard],
-        each: Resources,
+        resources: Resources,
         *,
         size: int,
     ) -> None:
         remote: Any = ray.remote(TeacherActor)
         kind = remote.options(
-            num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=-1, max_task_retries=DEATHS
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus,
+            max_restarts=-1,
+            max_task_retries=DEATHS,
         )
         self._shards = shards
-        self._each = each
-        actors = [kind.remote(vote, data, max(1, int(each.cpus))) for _ in range(size)]
+        self._resources = resources
+        actors = [kind.remote(vote, data, max(1, int(resources.cpus))) for _ in range(size)]
         self._starting = {actor.ready.remote(): actor for actor in actors}
         self._idle = list[Any]()
         self.tasks: dict[Any, tuple[Any, Batch]] = {}
@@ -221,6 +228,7 @@ class _Pool:
         All that have come back meanwhile are returned with it: with a thousand actors, one question
         for each would be a thousand questions about all.
         """
+        needed = self._resources
         left = max(0.0, until - monotonic())
         seconds = min(START_SECONDS, left)
         waiting = [*self.tasks, *self._starting]
@@ -230,12 +238,11 @@ class _Pool:
         if not ready and self.tasks:
             # An actor at work may be silent: one batch may take hours. But one that Ray starts
             # again needs a machine, and the last that could hold it may be gone.
-            gpus = self._each.gpus > 0
-            place(self._each, capacity(), gpu_required=gpus, what="a teacher actor")
+            place(needed, capacity(), gpu_required=needed.gpus > 0, what="a teacher actor")
             return []
         if not ready:
             raise CannotFit(
-                f"no teacher actor ({self._each.cpus:g} CPU + {self._each.gpus:g} GPU) started "
+                f"no teacher actor ({needed.cpus:g} CPU + {needed.gpus:g} GPU) started "
                 f"within {START_SECONDS:g} s: the cluster is too full; free resources, or run "
                 "again later (finished votes are kept)"
             )

@@ -135,12 +135,12 @@ def check_archive(path: str | Path, archive: ZipFile, *, stored: int | None = No
     return size
 
 
-def _check(path: str | Path, found: os.stat_result, most_bytes: int | None) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = next((name for holds, name in _KINDS if holds(found.st_mode)), "no regular file")
+def _check(path: str | Path, status: os.stat_result, most_bytes: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((name for holds, name in _KINDS if holds(status.st_mode)), "no regular file")
         way_out = "name a file in it" if kind == "a folder" else "save what it gives to a file"
         raise FileRefused(f"{path} is {kind}, which can't be read as a whole; {way_out}")
-    _check_size(path, found.st_size, most_bytes)
+    _check_size(path, status.st_size, most_bytes)
 
 
 def _check_size(path: str | Path, size: int, most_bytes: int | None) -> None:
@@ -331,13 +331,13 @@ def _close(folder: Path, descriptor: int) -> None:
         os.close(descriptor)
 
 
-def _check_owner(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
-        raise _not_ours(path, found)
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise _not_ours(path, status)
 
 
-def _not_ours(path: Path, found: os.stat_result) -> NotOurs:
+def _not_ours(path: Path, status: os.stat_result) -> NotOurs:
     return NotOurs(
-        f"{path} belongs to user {found.st_uid}, and this is user {os.geteuid()}; change its owner "
-        "(chown), or choose another folder"
+        f"{path} belongs to user {status.st_uid}, and this is user {os.geteuid()}; change its "
+        "owner (chown), or choose another folder"
     )

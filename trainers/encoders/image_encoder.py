@@ -167,20 +167,20 @@ def read_whole(file: Path) -> dict[str, Any]:
     return found
 
 
-def encoder_of(found: Mapping[str, Any], file: Path) -> ImageEncoder:
+def encoder_of(kept: Mapping[str, Any], file: Path) -> ImageEncoder:
     """Return the encoder among the content of a file, on the CPU."""
     try:
-        shape = tuple(int(length) for length in found["shape"])
+        shape = tuple(int(length) for length in kept["shape"])
         channels = (0.0,) * shape[0]
         encoder = ImageEncoder(
-            ModelName(found["model"]),
+            ModelName(kept["model"]),
             shape=shape,
-            width=found["width"],
-            hidden=found["hidden"],
-            mirrored=bool(found["mirrored"]),
+            width=kept["width"],
+            hidden=kept["hidden"],
+            mirrored=bool(kept["mirrored"]),
             pixels=Pixels(mean=channels, std=channels),
         )
-        encoder.load_state_dict(found["weights"])
+        encoder.load_state_dict(kept["weights"])
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise WeightsRefused(
             f"{file} holds no encoder ({first_line(error)}); name a file that "

@@ -161,7 +161,7 @@ class LpMst(Stages):
         data = self._data
         spent, left = config.prior.split(config.epsilon)
         self._mechanism = config.mechanism(left)
-        self._parts = partition(len(data.train_features), shares=config.shares, seed=0)
+        self._parts = stage_parts(len(data.train_features), shares=config.shares, seed=0)
         shape = (len(data.train_features), data.num_classes)
         prior = np.broadcast_to(1 / data.num_classes, shape)
         if config.prior.source is not PriorSource.UNIFORM:
@@ -363,7 +363,7 @@ def start(config: LpMstConfig, **given: Unpack[Given]) -> Trainer:
     )
 
 
-def partition(
+def stage_parts(
     num_examples: int, *, shares: Sequence[float], seed: int
 ) -> tuple[NDArray[np.intp], ...]:
     """Cut the examples 0..N-1 into disjoint parts of about these shares, before a label is seen.

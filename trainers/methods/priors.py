@@ -401,9 +401,9 @@ def probabilities_from(
     """
     values = directions.values
 
-    def along(found: NDArray[np.floating]) -> NDArray[np.float32]:
+    def along(probabilities: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return probabilities [N, K] as far as all directions tell them."""
-        projected: NDArray[np.float32] = values @ (values.T @ found.astype(np.float32))
+        projected: NDArray[np.float32] = values @ (values.T @ probabilities.astype(np.float32))
         return projected
 
     first = None if before is None else along(before)

@@ -356,7 +356,7 @@ def _whole(values: Floats, units: Floats, longest: float) -> Floats:
 
 def _logistic(
     weights: Floats,
-    each: Floats,
+    row_weights: Floats,
     target: NDArray[np.float64],
     rates: NDArray[np.float64],
     *,
@@ -370,7 +370,7 @@ def _logistic(
 
     Args:
         weights: Weights of the rows [n, M].
-        each: How much each row counts, in the sums and in the likelihood [n, 1].
+        row_weights: How much each row counts, in the sums and in the likelihood [n, 1].
         target: Sums over all rows [M, K], with noise.
         rates: Shares of the classes [K].
         strengths: Variance of each coefficient under the kernel [M].
@@ -382,9 +382,9 @@ def _logistic(
     squared = np.square(weights, dtype=np.float32)
     squares = squared.mean(0, dtype=np.float64)
     prior = strengths / strengths.sum() / squares
-    weighted = (each * squared).mean(0, dtype=np.float64)
-    twice = (each * each * squared).mean(0, dtype=np.float64)
-    rows = each.sum(dtype=np.float64)
+    weighted = (row_weights * squared).mean(0, dtype=np.float64)
+    twice = (row_weights * row_weights * squared).mean(0, dtype=np.float64)
+    rows = row_weights.sum(dtype=np.float64)
     # Of a sum over all rows: what its labels' own chance adds to its variance, and its slope.
     variance = rates * (1 - rates)
     chance = size / share * twice[:, None] * variance
@@ -392,7 +392,7 @@ def _logistic(
     slopes = (size / share * weighted[:, None] * rates) ** 2 * (
         (1 - rates) ** 2 + np.square(rates).sum() - rates**2
     )
-    sums = (each * weights).sum(0, dtype=np.float64)
+    sums = (row_weights * weights).sum(0, dtype=np.float64)
     found = (target / share - (sums / share)[:, None] * rates) ** 2
 
     def evidence(factor: float) -> float:
@@ -411,8 +411,8 @@ def _logistic(
         shift = shifts * offsets + np.log(rates)
         logits = weights @ inner.astype(np.float32) + shift.astype(np.float32)
         normalizer = logsumexp(logits, axis=1, keepdims=True)
-        chances = each * np.exp(logits - normalizer)
-        value = (each * normalizer).sum(dtype=np.float64) - (target * inner).sum()
+        chances = row_weights * np.exp(logits - normalizer)
+        value = (row_weights * normalizer).sum(dtype=np.float64) - (target * inner).sum()
         value -= rows * rates @ shift
         value += (penalty * inner**2).sum() / 2
         slope = (weights.T @ chances - target + penalty * inner) * scale

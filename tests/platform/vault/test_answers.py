@@ -71,7 +71,7 @@ def ask(home: LabelHome, *requests: PateAnswers, **changes: Any) -> Any:
         **changes,
     }
     values, keys = home.answers(TRIAL, requests=requests or (REQUEST,), **given)
-    figures = home._page(TRIAL)["answers"]["figures"]
+    figures = home._private_record(TRIAL)["answers"]["figures"]
     return SimpleNamespace(values=values, keys=keys, figures=figures)
 
 
