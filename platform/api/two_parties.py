@@ -32,7 +32,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, sta
 from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.mechanisms.vault import LabelVault
+from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.api.fitting import NumberRows, number_rows
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
@@ -234,6 +234,11 @@ class _Question:
     absent: int
     relabel: bool
 
+    @property
+    def unit(self) -> str:
+        """What pays."""
+        return "label" if self.groups is None else "person"
+
     def locked_away(self, store: ReleaseStore) -> LabelVault:
         """Return a vault of the labels."""
         try:
@@ -323,6 +328,7 @@ def answer(
         side=side,
         numbers=numbers if groups is None else groups.rows_of(numbers),
         groups=groups,
+        # Made here, so that a price without a mechanism is refused before a vault is opened.
         mechanism=mechanism_for(
             parts.first.method,
             epsilon=priced_at,
@@ -395,7 +401,6 @@ def _priced(
     groups = question.groups
     side = question.side
     mechanism = question.mechanism
-    unit = "label" if groups is None else "person"
     store = shared.store(side, create=False)
     # A relabeled vault has no earlier releases: it is priced as an empty one.
     own = question.locked_away(MemoryStore() if question.relabel else store)
@@ -429,7 +434,7 @@ def _priced(
                 requested=total,
                 request=f"{what} at {question.priced_at:g}",
             )
-    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=unit)
+    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=question.unit)
     return Answered(
         rows=own.num_labels,
         method=parts.first.method,
@@ -457,38 +462,63 @@ def _draw(
         if question.relabel:
             shared.relabel()
         own = question.locked_away(shared.store(question.side))
-        paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
+        facts = _facts(question, answered)
         for part, indices in progress(parts, "draws"):
             public, length, shares = part.public(question.groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
-            facts = {
-                "method": part.method,
-                "classes": list(part.classes),
-                "id_column": part.id_column,
-                "rows": len(part.ids),
-                "request": part.digest,
-                "asked_epsilon": question.priced_at,
-                **paying,
-                "epsilon": answered.epsilon,
-                "delta": answered.delta,
-                "mechanism": type(mechanism).__name__,
-                "parameters": parameters_of(mechanism),
-                "length": length,
-                "ledger": shared.mark(release.key),
-            }
-            arrays = {"values": compact(release.values)}
-            if part.question is not None:
-                arrays |= part.question.arrays()
-                assert part.weights is not None
-                arrays["row_marks"] = part.question.marks(part.weights)
-                facts["columns"] = list(part.columns)
-            if part.clusters is not None:
-                arrays["clusters"] = part.clusters
-            if shares is not None:
-                arrays["shares"] = shares
             folder = draft / part.folder.name if len(parts) > 1 else draft
-            write_folder(folder, RELEASE, facts, part.ids, arrays)
+            _write(
+                folder,
+                part,
+                release,
+                shares=shares,
+                facts={**facts, "length": length, "ledger": shared.mark(release.key)},
+            )
         sign_folder(draft)
+
+
+def _facts(question: _Question, answered: Answered) -> dict[str, Any]:
+    """What the releases of all parts say of their price."""
+    mechanism = question.mechanism
+    paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
+    return {
+        "asked_epsilon": question.priced_at,
+        **paying,
+        "epsilon": answered.epsilon,
+        "delta": answered.delta,
+        "mechanism": type(mechanism).__name__,
+        "parameters": parameters_of(mechanism),
+    }
+
+
+def _write(
+    folder: Path,
+    part: Request,
+    release: Release,
+    *,
+    shares: NDArray[np.float32] | None,
+    facts: dict[str, Any],
+) -> None:
+    """Write the release of one part."""
+    stated = {
+        "method": part.method,
+        "classes": list(part.classes),
+        "id_column": part.id_column,
+        "rows": len(part.ids),
+        "request": part.digest,
+        **facts,
+    }
+    arrays = {"values": compact(release.values)}
+    if part.question is not None:
+        arrays |= part.question.arrays()
+        assert part.weights is not None
+        arrays["row_marks"] = part.question.marks(part.weights)
+        stated["columns"] = list(part.columns)
+    if part.clusters is not None:
+        arrays["clusters"] = part.clusters
+    if shares is not None:
+        arrays["shares"] = shares
+    write_folder(folder, RELEASE, stated, part.ids, arrays)
 
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
