@@ -358,7 +358,7 @@ def _solve_sets(
     weights, duals = _best_weights(columns, mass, epsilon, utility)
     if utility is Utility.INFORMATION and count > _FULL:
         for _ in range(_ROUNDS if known is None else _ROUNDS // 3):
-            new = _improving(columns, mass, duals, epsilon)
+            new = _improving(mass, duals, epsilon)
             if not len(new):
                 break
             columns = np.concatenate((columns, new))
@@ -409,10 +409,8 @@ def _best_weights(
     return weights, -found.eqlin.marginals
 
 
-def _improving(
-    columns: NDArray[np.bool_], prior: Floats, prices: Floats, epsilon: float
-) -> NDArray[np.bool_]:
-    """Return sets [O, K] that gain more than they cost, and are not among the columns.
+def _improving(prior: Floats, prices: Floats, epsilon: float) -> NDArray[np.bool_]:
+    """Return sets [O, K] that gain more than they cost.
 
     Candidates are the classes in rising order of price per probability, up to each place, and the
     best of these with one class added or taken away.

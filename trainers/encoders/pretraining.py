@@ -80,7 +80,7 @@ class Pretraining(Training):
 
         The seed decides initial weights, order and views.
         """
-        super().__init__(seed=seed, performance=performance)
+        super().__init__(performance=performance)
         if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
             raise ValueError(
                 f"images are {images.dtype} of shape {tuple(images.shape)}; an encoder is trained "

@@ -111,7 +111,7 @@ class FewLabels(Classifying):
         seed: int,
         performance: Performance,
     ) -> None:
-        super().__init__(seed=seed, performance=performance)
+        super().__init__(performance=performance)
         rows, classes = (torch.from_numpy(part.astype(np.int64)) for part in (examples, labels))
         self.config = config
         self._features = data.train_features.to(self.device)

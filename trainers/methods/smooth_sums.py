@@ -203,7 +203,7 @@ class SumQuestion(SmoothFunctions):
         values = self(rows)
         return values, _whole(values, self.units, self.longest) * self.units
 
-    def marks(self, weights: NDArray[np.floating]) -> Floats:
+    def marks(self, weights: NDArray[np.floating] | NDArray[np.int8]) -> Floats:
         """Return sums [M] of weights [N, M] with random signs, which tell other rows apart."""
         signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), len(weights))
         found = np.zeros(weights.shape[1])

@@ -100,7 +100,7 @@ class Training(Trainer):
     _generator: torch.Generator
     _average: AveragedModel | None = None
 
-    def __init__(self, *, seed: int, performance: Performance) -> None:
+    def __init__(self, *, performance: Performance) -> None:
         performance.limit_threads()
         self.performance = performance
         self.device = performance.torch_device()
@@ -228,7 +228,7 @@ class Learner(Classifying):
         examples: NDArray[np.intp] | None = None,
     ) -> None:
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
-        super().__init__(seed=seed, performance=performance)
+        super().__init__(performance=performance)
         self.config = config
         self._loss_of = loss
         check_fit(config, data)
