@@ -74,8 +74,10 @@ class ErrorSums(PureMechanism, DrawnExactly):
                 f"guesses have shape {made.shape} for {len(exact)} amounts; give a finite number "
                 "for each"
             )
+        # Clipped, so that one amount changes each sum by at most one unit.
         errors = np.abs(np.clip(made, 0, 1) - (exact + 0.5) / LEVELS) / self.largest
         powers = np.minimum(errors, 1) ** np.array(_POWERS)[:, None]
+        # Whole numbers, on which discrete noise reveals nothing by its last digits.
         sums = np.rint(_STEPS * powers).astype(np.int64).sum(1)
         rng = as_noise_generator(generator)
         scales = (_STEPS * self.scales).tolist()

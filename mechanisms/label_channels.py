@@ -119,6 +119,7 @@ class Channel(ABC):
             wrong = float(self.wrong_beyond(at)[0])
             return right - math.exp(epsilon) * wrong - delta
 
+        # At 0 the events L >= 0 and L <= 0 overlap, and the formula counts ties twice.
         tiny = min(1e-9, self.largest / 2)
         if excess(tiny) <= 0:
             return 0.0
@@ -183,6 +184,7 @@ class GaussianChannel(Channel):
             multiplier = 1 / self.separation
             return log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon) - target
 
+        # Forty standard deviations above the mean: delta there underflows.
         largest = self.separation**2 / 2 + 40 * self.separation
         return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, largest, xtol=1e-12))
 
@@ -265,6 +267,7 @@ def best_subset_size(*, epsilon: float, num_classes: int) -> int:
     _validate.whole(num_classes=num_classes, minimum=2)
     sizes = np.arange(1, num_classes)
     nats = subset_information(epsilon=epsilon, num_classes=num_classes, sizes=sizes)
+    # Rounding must not decide between equal sizes: releases of one epsilon would differ by machine.
     return int(sizes[np.argmax(nats >= nats.max() * (1 - 1e-13))])
 
 

@@ -124,17 +124,20 @@ class ScoreCells:
         table = np.column_stack([1 - given, given]) if given.ndim == 1 else given
         if table.ndim != 2 or table.shape[1] < 2 or not len(table) or not np.isfinite(table).all():
             raise ValueError(f"scores have shape {given.shape}; they must be finite, [H] or [H, K]")
+        # A score of 0 would make the log loss of one example infinite.
         table = np.clip(table, LEAST_SCORE, 1.0)
         answers = table.argmax(axis=1)
         cells = 0
         places = np.full(table.shape, -1, dtype=np.int64)
         for each in range(table.shape[1] == 2, table.shape[1]):  # of two the second
             mine = table[:, each]
+            # By answer first: a bin with both kinds would mix right answers with wrong ones.
             order = np.lexsort((mine, answers == each))
             # More bins follow the scores more closely, and each adds noise.
             expected = float(np.minimum(mine, 1 - mine).sum())
             bins = min(max(round(math.sqrt(epsilon * expected)), _LEAST_BINS), _MOST_BINS)
             mass = np.cumsum(1 / len(mine) + (mine / mine.sum())[order]) / 2
+            # Twice, so that the last digit separates the two kinds of examples within a bin.
             parts = 2 * np.floor(mass * bins - 1e-9) + (answers == each)[order]
             places[order, each] = cells + np.unique(parts, return_inverse=True)[1]
             cells = int(places.max()) + 1
@@ -208,6 +211,7 @@ class ScoreEstimates:
         self.scores = scores
         self.size = len(scores)
         unit = epsilon / sensitivity(places)
+        # Of discrete Laplace noise, whose variance is 2 e^-unit / (1 - e^-unit)^2.
         self.noise_std = math.sqrt(2 * math.exp(-unit)) / -math.expm1(-unit)
         every = np.asarray(counts, dtype=np.float64)
         self._two = len(cells.classes) == 1
@@ -226,6 +230,7 @@ class ScoreEstimates:
         shares = np.array([each.counts.sum() for each in self._classes])
         if self._two:
             shares = np.append(self.size - shares, shares)
+        # Noise may make counts negative, or all of them 0.
         shares = np.clip(shares, 0, self.size) + 1e-9
         return np.asarray(shares / shares.sum())
 
@@ -283,6 +288,8 @@ class ScoreEstimates:
         pairs = zip(self._classes, change.T, strict=True)
         each = np.concatenate([mine.per_bin(column[mine.order]) for mine, column in pairs])
         value = (base.sum() + each @ counts) / self.size
+        # Counts of several classes were shifted to their known sum, which removes the noise of
+        # their mean.
         centered = each if self._two else each - each.mean()
         return float(value), float(self.noise_std * np.linalg.norm(centered)) / self.size
 
@@ -336,6 +343,7 @@ class _Class:
         Models may be too sure or too unsure; the counts decide by how much, as far as they can.
         """
         odds = logit(np.clip(self.score, LEAST_SCORE, 1 - LEAST_SCORE))
+        # Noise may have left no label, or more labels than examples.
         aim = min(max(self.total, math.sqrt(self.variance), 1.0), self.size - 1.0)
         best = -math.inf
         chance = self.score
@@ -351,6 +359,7 @@ class _Class:
                     low = shift
             expected = np.bincount(self.bins, found)
             misfit = (self.counts - expected) ** 2 / (self.variance + expected)
+            # A log-normal prior keeps the scores as they are where the counts say little.
             score = -misfit.sum() / 2 - math.log(stretch) ** 2 / 2
             if score > best:
                 best = score
@@ -372,6 +381,8 @@ class _Class:
         Of the right figure `value` has mean 0. `slope` [G, B] is its change with each count,
         `spread` [G] its variance by the choice of examples.
         """
+        # A ratio of two noisy numbers has no standard error of its own. Each candidate is tested
+        # instead (Fieller).
         distance = np.abs(value(_GRID))
         noise = self.variance * (slope(_GRID) ** 2).sum(axis=1)
         every = np.sqrt(noise + spread(_GRID)) + 1e-12
@@ -398,6 +409,7 @@ class _Class:
         below = self.per_bin(ranks)
         size = self.size
         total = self.total
+        # The square of a noisy number is too large by its variance.
         squared = total**2 - len(self.counts) * self.variance
         positives = float(self.likely.sum())
         own = np.cumsum(self.likely) - self.likely / 2
