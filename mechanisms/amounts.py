@@ -144,7 +144,7 @@ class AmountChannel(PureMechanism):
 @lru_cache(maxsize=16)
 def _table(epsilon: float, noise: AmountNoise, prior: tuple[float, ...]) -> AmountTable:
     known = np.array(prior) / math.fsum(prior)
-    # Fewer bins make fewer outputs wrong, and each says less. The prior is public, so it may decide.
+    # Fewer bins make fewer outputs wrong, and each says less. The public prior may decide.
     if noise is AmountNoise.RANDOMIZED_RESPONSE:
         tables = [_on_bins(count, epsilon, known) for count in range(2, BINS + 1)]
         return max(tables, key=lambda table: table.information(known))

@@ -79,6 +79,7 @@ def refuse_unusable(labels: object) -> None:
 
 def refuse_mixed(labels: Any) -> None:
     """Refuse labels that cannot be sorted; scikit-learn's TypeError would not say why."""
+    # Of a Series, without its index.
     plain = getattr(labels, "values", labels)
     if getattr(plain, "dtype", None) != np.dtype(object) or plain.ndim != 1:
         return
@@ -98,6 +99,7 @@ def readable(rows: Any) -> Any:
     """
     if np.ma.isMaskedArray(rows):
         raise ValueError("X is a masked array; give X.filled(np.nan), whose gaps are filled in")
+    # Polars' lazy frames; reading one may run a query.
     if hasattr(rows, "collect") and not hasattr(rows, "iloc"):
         raise ValueError(f"X is a {type(rows).__name__}, which holds no rows yet; give X.collect()")
     if is_torch(rows):
@@ -185,6 +187,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """
     if labels.dtype.kind == "O":  # as columns of DataFrames have them
         labels = np.asarray(labels.tolist())
+    # NumPy compares the text "1" with the number 1 as different, or in a warning.
     kinds = ["texts" if each.dtype.kind in "USOT" else "numbers" for each in (labels, classes)]
     if kinds[0] != kinds[1]:
         raise ValueError(
@@ -192,6 +195,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
             f"(y.astype(str), or classes=[1, 2] instead of ['1', '2'])"
         )
     try:
+        # Clipped, so that a label beyond the last class is compared with it, and refused below.
         places = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     except TypeError as error:
         raise ValueError("y holds values of several kinds; give labels of one kind") from error
@@ -239,6 +243,7 @@ def fit_changes(
     of which a kernel is the better reading.
     """
     changes: dict[str, Any] = {"method": method.method, **method.changes}
+    # By the number of rows alone, which is public.
     batch = 64 if rows <= 8_000 else 256 if rows <= 100_000 else 512
     steps = max(1, rows // batch)
     usual: dict[str, Any] = {
@@ -314,6 +319,8 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
     planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
     if planned is None:
         return
+    # The user's settings may have changed the noise: their price counts, and not the one that was
+    # asked.
     chain = planned.chain()
     cost, at = total_of_prices(chain, delta=config.trainer.delta)
     if not Budget(epsilon=epsilon, delta=delta).allows(cost) or at > delta:
@@ -397,23 +404,24 @@ def rehearse(
         numbers = np.arange(len(places))
         labels = numbers == 0 if rare else numbers % classes
         labels = np.random.default_rng(0).permutation(labels.astype(np.int64))
-        near = FitLabels(
+        fit_labels = FitLabels(
             SecretLabels(training=labels, num_classes=classes),
             side=PublicSide(rows="", classes="", num_labels=len(labels)),
             shared=SharedVault(),
             noise=SeededNoise(seed=0),
         )
         try:
+            # The fit itself will warn, of true numbers.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                predicted = learn(near, places)
+                predicted = learn(fit_labels, places)
             if not np.isfinite(predicted).all():
                 raise ValueError("it predicts what is infinite or no number")
             return
         except Exception as error:  # any error of a user's estimator or network
             problem = error
         finally:
-            near.home.end()
+            fit_labels.home.end()
     raise ValueError(
         f"the model can't learn from X ({type(problem).__name__}: {problem}); no label was "
         "released for this"

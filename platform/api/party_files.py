@@ -94,6 +94,7 @@ class Request:
         if self.clusters is not None:
             return (self.clusters.astype(np.int64),), 1.0, None
         if self.method == "stages":
+            # A step more for each class: no class is impossible, whatever the request says.
             flat = np.full((len(self.ids), len(self.classes)), PRIOR_STEPS, np.uint16)
             steps = (flat if self.prior is None else self.prior).astype(np.float64) + 1
             return (steps / steps.sum(1, keepdims=True),), 1.0, None
@@ -114,6 +115,7 @@ class Request:
             return float(1 / sizes[sizes > 0].min())
         if self.weights is None:
             return 0.0
+        # Column by column in double precision: all at once would be eight times the request.
         columns = np.ascontiguousarray(self.weights.T)
         squares = (np.square(column, dtype=np.float64) for column in columns)
         return max(float(each.max() / max(each.sum(), 1)) for each in squares)
@@ -175,6 +177,7 @@ def read_request(folder: str | Path) -> Request:
         facts, ids, arrays = read_folder(place, REQUEST)
         classes = tuple(map(str, facts.get("classes", ())))
         method = str(facts.get("method"))
+        # Each check before the array that it bounds is used: the file comes from another party.
         if method not in RELEASED or not 2 <= len(classes) <= MOST_CLASSES:
             raise FileNotAsWritten(
                 f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
@@ -244,6 +247,7 @@ class Parts:
         """Read a request once, and refuse parts that do not belong together."""
         if isinstance(request, Request):
             return cls(folders=[request.folder], first=request, ids=request.ids)
+        # Lazily, so that one part is in memory at a time.
         parts = map(read_request, request)
         first = next(parts)
         ids = [first.ids]
@@ -284,6 +288,7 @@ def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
             release = read_release(place)
         except FileNotAsWritten:
             continue  # unfinished, or of another program
+        # Releases of other vaults lie in the same folder, and are none of this one's lines.
         if release.mark.get("vault") == vault is not None:
             event = release.mechanism.event
             if not release.delta:  # that of a person with several labels

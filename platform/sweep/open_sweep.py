@@ -103,8 +103,10 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
     options = plan.options
     folder = ResultsFolder(options.results, sweep=plan.sweep.name)
     with ExitStack() as stack:
+        # Held before anything is read: another driver could change it in between.
         stack.enter_context(folder.held())
         refuse_changed(folder.path)
+        # All that can be refused by files alone is refused before Ray starts, which takes seconds.
         done = finished_before(folder, options.resume, plan.fingerprint)
         charges = known_ledger(folder, moved=options.moved)
         suggestions = None
@@ -119,6 +121,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         plans = plan.by_hash if suggestions is None else suggestions.plans
         left = [trial for digest, trial in plans.items() if digest not in done]
         left += [] if suggestions is None else suggestions.rest
+        # Before the home opens the vault: a sweep that can't be paid changes nothing there.
         budget = budget_left(plan, charges, left, read=_keys_of(done.values()))
         # One thread: two that import the same packages at once may see them half made.
         beside = ThreadPoolExecutor(1)
@@ -132,6 +135,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         trial, teacher = _sizes(plan, capacity)
         steps.say("opening the vault and the tracking store ...")
         tracker = opening.result()
+        # Only now is it known how many machines there are.
         check_one_writer(tracker.uri, capacity)
         authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
         home = home_proxy.start(
@@ -368,6 +372,7 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
     cost = cost_of(private, num_classes=plan.size.num_classes, with_estimates=counted)
     touched = any(search.foreseen is None for search in plan.searches)
     return {
+        # The dearest plan of any start counts: labels may have paid by it.
         "learned_epsilon": max(cost.epsilon_total, earlier.learned_epsilon or 0.0),
         "learned_counts": max(cost.epsilon_estimates, earlier.learned_counts or 0.0),
         "learned_delta": max(cost.delta, earlier.learned_delta or 0.0),

@@ -52,6 +52,7 @@ class Recorder(Unsaved, tune.Callback):
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Tell the home; a trial that starts again after its worker died begins anew."""
         digest = trial.config["hash"]
+        # A restarted trial sends its epochs again, from the first or from a kept state.
         self._curves[digest] = []
         self._owed.add(digest)
         with self.telling_why():  # Tune starts the trial when this has returned
@@ -123,6 +124,7 @@ class Recorder(Unsaved, tune.Callback):
         home = self.sweep.home
         try:
             found = home.figures(self.sweep.authority, digest, end["release_keys"])
+        # Without figures a trial would look as if it had been audited and nothing was found.
         except ValueError as error:
             return {**end, "finished": False, "reason": str(error), "metrics": {}}
         metrics = {**end["metrics"], **found}
@@ -151,7 +153,10 @@ class Recorder(Unsaved, tune.Callback):
 
     def _keep(self, record: TrialRecord) -> None:
         with self.telling_why():
+            # The record first: a driver that is killed behind this line has lost nothing, and
+            # tracking is written from records.
             self.sweep.folder.keep(record)
+            # Only a trial without a record is resumed from its state.
             forget(self.sweep.folder.checkpoints, record.hash)
             self.records[record.hash] = record
             self.sweep.progress.ended(record)
