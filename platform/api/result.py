@@ -114,17 +114,17 @@ class Result:
             ValueError: All trials cost more, or noise would decide the choice.
         """
         records = list(self._kept().records.values())
-        near = [record for record in records if record.finished]
+        finished = [record for record in records if record.finished]
         if at_epsilon < float("inf"):
             account = read_folder(self.folder)
-            affordable = within(account, near, Budget(epsilon=at_epsilon))
-            if near and not affordable:
-                least = min(price_of(account, each).epsilon for each in near)
+            affordable = within(account, finished, Budget(epsilon=at_epsilon))
+            if finished and not affordable:
+                least = min(price_of(account, each).epsilon for each in finished)
                 raise ValueError(
                     f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {shown(least)}"
                 )
-            near = affordable
-        chosen = best_of(near, by=None if by is None else ChooseBy(by))
+            finished = affordable
+        chosen = best_of(finished, by=None if by is None else ChooseBy(by))
         table = trial_table(records)
         return table[table["trial"] == chosen.hash].iloc[0]
 

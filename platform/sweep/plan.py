@@ -140,6 +140,7 @@ def plan_sweep(
     refusals: list[ValueError | OSError | CannotFit] = []
     wanted = options.choose_by or sized.choose_by
     by = wanted or ChooseBy.TEST
+    # Refusals are gathered, not raised: a plan shows all of them at once.
     if size is not None:
         with _noting(refusals):
             check_amounts(trials, size)
@@ -163,6 +164,7 @@ def plan_sweep(
         sized, trials, options, known, by=by, before=before
     )
     cost = cost_of(trials, num_classes=known.num_classes, with_estimates=known.held_out > 0)
+    # At the delta of the releases: epsilons at different deltas can't be compared.
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     noise = planned_noise(trials, held_out=known.held_out)
     with _noting(refusals):

@@ -109,6 +109,8 @@ class Stages(InTurn):
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate; where a stage is over, the next one starts first."""
         config = self.config
+        # At the beginning of an epoch, so that a state kept after the last one has no release of
+        # the next stage.
         over = self._current.epoch_number == config.stage_epochs(self.stage)
         if over and self.stage + 1 < config.stages:
             self._next_stage()
@@ -135,6 +137,8 @@ class Stages(InTurn):
         return Learner(
             self.config.learner(epochs=self.config.stage_epochs(self.stage), **changes),
             data=self._data,
+            # Another seed for each stage: equal initial weights would repeat the errors of the
+            # stage before.
             seed=int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0]),
             performance=self._performance,
             loss=self._loss,
@@ -159,8 +163,10 @@ class LpMst(Stages):
         self._released: list[_Part] = []
         super().__init__(config, **given)
         data = self._data
+        # The prior and a part touch the same labels, so that they share the budget.
         spent, left = config.prior.split(config.epsilon)
         self._mechanism = config.mechanism(left)
+        # Seed 0 always: trials of other seeds find the same parts, and share their releases.
         self._parts = stage_parts(len(data.train_features), shares=config.shares, seed=0)
         shape = (len(data.train_features), data.num_classes)
         prior = np.broadcast_to(1 / data.num_classes, shape)
@@ -203,9 +209,11 @@ class LpMst(Stages):
         before = self._current
         config = self.config
         stage = self.stage + 1
+        # The network has seen other labels only, so that the prior of these is free.
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         top_k = self._release(prior)
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
+        # On public test labels: on released ones it would need a price.
         if self._data.has_test_split and isinstance(self._mechanism, RRWithPrior):
             possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
             test_labels = self._data.test_labels
@@ -222,6 +230,7 @@ class LpMst(Stages):
             left = sum(len(part["rows"]) for part in self._released[:-1])
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
         self._current = self._new_learner()
+        # Training goes on from the weights of the stage before.
         self._current.network.load_state_dict(before.predictor().network.state_dict())
 
     def _prior(self, learner: Learner, features: torch.Tensor) -> NDArray[np.float64]:
@@ -285,11 +294,13 @@ class StagedMoments(Stages):
         """Continue from where `state` was taken."""
         self.stage = int(state["stage"])
         super().load_state_dict(state)
+        # The answers are in the state: to ask again would not be free where a network has changed.
         self._targets = state["targets"].to(self._current.device)
 
     def _next_stage(self) -> None:
         examples = self._data.train_features
         network = self._current
+        # Features of the released model alone, so that the next question reveals nothing new.
         self._ask(network.predictor().features(examples), network.predict(examples))
         self.stage += 1
         self._current = self._new_learner()

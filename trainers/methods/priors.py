@@ -123,6 +123,8 @@ def _learned_of_counts(
     examples in other clusters count too.
     """
     clusters = settings.number_of_clusters(mechanism, examples=len(rows.features))
+    # Kept on disk: k-means of another run could differ in the last digits, and would be another
+    # release.
     (groups,) = rows.kept(
         "clusters",
         lambda *given, **how: (clusters_of(*given, **how),),
@@ -130,6 +132,7 @@ def _learned_of_counts(
         seed=settings.seed,
     )
     directions = rows.directions(settings)
+    # Clusters were made of features alone, so that they may be shown beside the counts.
     counts = labels.release(mechanism, groups).values
     shape = (len(groups), len(counts))
     places = np.arange(len(groups))
@@ -165,6 +168,7 @@ def learned_moments(
     directions = rows.directions(settings)
     query = moment_query(directions, noise_std=mechanism.noise_std, tolerated=_TOLERATED)
     if labels.persons is not None:
+        # A person moves the sums by all of its rows, and the noise is made for one of length 1.
         shares = shares_of_persons(query.weights, labels.persons)
         query = replace(query, weights=query.weights * shares[:, None])
     moments = labels.release(mechanism, query.weights).values
@@ -181,6 +185,7 @@ def learned_moments(
 
 def _smooth(prior: NDArray[np.float64], settings: PriorSettings) -> NDArray[np.float64]:
     share = settings.smoothing
+    # A class of probability 0 could never be learned, whatever is released later.
     smooth: NDArray[np.float64] = (1 - share) * prior + share / prior.shape[1]
     return smooth
 
@@ -274,11 +279,14 @@ def side_by_side(*parts: Tensor) -> Tensor:
 def _directions(rows: Tensor, centers: Tensor) -> Directions:
     """Directions of the kernel on rows [N, D] that centers [L, D] stand for."""
     measured = centers[:_MEASURED]
+    # The median distance is the scale of the data: no setting has to be tuned on labels.
     width = _WIDTH * float(torch.cdist(measured, measured).square().median())
 
     def kernel(some: Tensor) -> Tensor:
         return torch.cdist(some, centers).square_().mul_(-1 / max(width, 1e-30)).exp_()
 
+    # In double precision: small eigenvalues are divided by, and single precision would leave noise
+    # of them.
     values, vectors = torch.linalg.eigh(kernel(centers).double())
     kept = values > _LEAST_SHARE * values[-1]
     inverse_root = (vectors[:, kept] * values[kept].rsqrt()).float()
