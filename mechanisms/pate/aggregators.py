@@ -184,9 +184,11 @@ class _Aggregator(ABC):
         by_teachers = np.zeros(num_queries, dtype=np.bool_)
         given = checked = 0
         height = max(1, _CHUNK_ENTRIES // num_classes)
+        # In chunks, so that noise for all queries is not drawn where few answers are wanted.
         while checked < num_queries and given < wanted:
             rows = slice(checked, checked + height)
             chunk, passed = self._decide(rng, counts[rows], *(each[rows] for each in public))
+            # Where the budget of answers ends within this chunk, if it does.
             reached = np.flatnonzero(given + np.cumsum(passed) == wanted)
             # Later draws of this chunk are thrown away unseen.
             size = int(reached[0]) + 1 if reached.size else len(chunk)

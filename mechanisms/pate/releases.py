@@ -158,6 +158,7 @@ class PublishedCost:
         Laplace noise has no proof of smooth sensitivity here, per-class checks cost the same for
         all votes, and an interactive round compares what the votes alone do not tell.
         """
+        # By the type of the aggregator alone, which is public.
         noise: dict[str, Any] = {"threshold": None, "sigma1": None}
         match answers.aggregator:
             case GNMax(noise_std=noise_std):
@@ -168,6 +169,7 @@ class PublishedCost:
             case _:
                 return None
         noise |= {"noise_std": noise_std, "delta": delta}
+        # The bound may fail with a part of delta; the rest is for the release itself.
         tail = TAIL_SHARE * delta
         order, guess = public_rule(
             queries=answers.queries,
@@ -269,6 +271,7 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[st
         probability. `expected_of_counts`: the same by the bounds of PATE 2018, the papers' epsilon.
         All but the second are private.
     """
+    # Renyi divergences of rounds add at each order; epsilons of rounds would be too large together.
     expected, published, realised = np.zeros((3, len(ORDERS)))
     events: list[Event] = []
     for each in rounds:

@@ -143,6 +143,7 @@ class Alibi(Learner):
         if self._bayes and config.recipe.start_at_shares:
             shares = class_shares(self._rows)
             # Even classes are not unlearned, and learn faster by the network's own prediction.
+            # The release alone decides, so that this is post-processing.
             if shares.min() < _RARE / len(shares):
                 self._log_shares = shares.log()
         even = self._bayes and config.recipe.even_gradient
@@ -153,6 +154,7 @@ class Alibi(Learner):
         log_probabilities = logits.log_softmax(1)
         targets = self._rows[rows]
         if self._bayes:
+            # Without a gradient: through the target, a network would confirm itself.
             prior = log_probabilities.detach()
             if self._log_shares is not None:
                 weight = 1 - (self.epoch_number - 1) / self.config.epochs
@@ -177,10 +179,12 @@ class AlibiPrior(Learner):
         """Request the prior, then the noisy labels if there are any, and set up the first epoch."""
         data = given["data"]
         labels = given["labels"]
+        # Without noisy labels all of epsilon is for the prior.
         spent = config.epsilon
         if isinstance(config, AlibiPriorConfig):
             spent, _ = config.prior.split(config.epsilon)
         prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
+        # Zero is a release that says nothing: the posterior is the prior then.
         log_likelihood = torch.zeros(prior.shape)
         if isinstance(config, AlibiPriorConfig):
             mechanism = config.mechanism(data.num_classes)

@@ -93,6 +93,7 @@ def vote(probes: Tensor, query_features: Tensor) -> NDArray[np.uint8]:
     for first in range(0, teachers, _TEACHERS_AT_ONCE):
         some = probes[first : first + _TEACHERS_AT_ONCE]
         flat = some.transpose(0, 1).reshape(width, -1)
+        # All scores of all teachers would take gigabytes.
         for start in range(0, len(query_features), _QUERIES_AT_ONCE):
             queries = query_features[start : start + _QUERIES_AT_ONCE].to(flat)
             scores = torch.addmm(flat[-1], queries, flat[:-1]).view(len(queries), -1, classes)
@@ -104,6 +105,8 @@ def vote(probes: Tensor, query_features: Tensor) -> NDArray[np.uint8]:
 def _ridge_regression(x: Tensor, y: Tensor, ridge: float) -> Tensor:
     """Solve for the weights [T, D, K] of x [T, n, D] and y [T, n, K], in the smaller dimension."""
     tall = x.shape[1] > x.shape[2]
+    # Products in single precision, the solution in double: a small ridge leaves the matrix nearly
+    # singular.
     gram = (x.mT @ x if tall else x @ x.mT).double()
     gram.diagonal(dim1=1, dim2=2).add_(ridge)
     right = x.mT @ y if tall else y
@@ -316,12 +319,14 @@ def start(
             performance=performance,
         )
 
+    # The first round before a student: an interactive check needs its predictions.
     released = ask(1)
     if len(rounds) > 1:
         first = student(released, seed)
         for _ in range(config.student.epochs):
             first.epoch()
         later = positions[rounds[0].queries : config.ensemble.queries]
+        # Both rounds are requested. The first is read again, for free.
         released = ask(2, first.predict(data.train_features[later]))
     indices, _ = _answered(positions, released)
     students = [student(released, config.students * seed + n) for n in range(config.students)]

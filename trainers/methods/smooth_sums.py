@@ -69,6 +69,7 @@ def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> 
 
     count = int(np.clip(np.sqrt(len(rows) * epsilon), 1, min(_MOST_GROUPS, len(rows))))
     groups = MiniBatchKMeans(count, batch_size=4096, n_init=1, random_state=seed)
+    # Clipped: one row far away would be a group of its own, whose count is its label.
     numbers = groups.fit_predict(np.clip(rows, -CLIPPED, CLIPPED))
     return np.unique(numbers, return_inverse=True)[1].astype(np.uint32)
 
@@ -101,8 +102,10 @@ class SumQuestion(SmoothFunctions):
         Most rows have a length close to 1; those with more leverage are shortened.
         """
         functions = SmoothFunctions.learned(rows, count=count, seed=seed)
+        # A sample is enough for a quantile, and the same rows for every trial.
         sample = functions(rows[np.linspace(0, len(rows) - 1, min(len(rows), SAMPLE)).astype(int)])
         longest = float(np.quantile(np.linalg.norm(sample, axis=1), _KEPT_WHOLE))
+        # The largest value of a function becomes 7, the most that four bits hold.
         units = np.maximum(np.abs(sample).max(0) / longest / _LARGEST, 1e-12).astype(np.float32)
         width = len(units)
         weights = np.empty((len(rows), width), np.int8)
@@ -121,6 +124,7 @@ class SumQuestion(SmoothFunctions):
 
         The longest row decides, for weights of any origin.
         """
+        # Not by the question's own word: the other party may have written any weights.
         squared = np.square(self.units, dtype=np.float64)
         longest = max(
             float((np.square(weights[some], dtype=np.float64) @ squared).max())
@@ -173,6 +177,7 @@ class SumQuestion(SmoothFunctions):
         target = share * (known - self.totals[:, None] / num_classes - self.mixing @ linear)
         target += (each * weights).T @ guess
         rates = project_to_simplex(guess.mean(0, keepdims=True))[0] + 1 / count
+        # The linear reading is the start, and stands in for rows that are not in the sample.
         slopes, offsets = _logistic(
             weights,
             each,
@@ -205,6 +210,7 @@ class SumQuestion(SmoothFunctions):
 
     def marks(self, weights: NDArray[np.floating] | NDArray[np.int8]) -> Floats:
         """Return sums [M] of weights [N, M] with random signs, which tell other rows apart."""
+        # The signs are public: marks tell tables apart, and keep nothing secret.
         signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), len(weights))
         found = np.zeros(weights.shape[1])
         for some in blocks(len(weights)):
@@ -281,6 +287,7 @@ def requested_sums(
         arrays = question.arrays()
         return weights, *(arrays[name] for name in ARRAY_AXES)
 
+    # Persons pay, and so their number, not that of rows, decides how many functions noise allows.
     payers = len(numbers) if labels.persons is None else int(labels.persons.max()) + 1
     size = {"count": worthwhile(rows=payers, noise_std=mechanism.noise_std), "seed": seed}
     weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)

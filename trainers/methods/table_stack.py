@@ -114,6 +114,7 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
             gradient = np.concatenate([of_slopes.ravel(), pull.sum(0) + moved])
             return known.cost(predicted) + float(penalty), gradient
 
+        # Few steps: noise in the labels is larger than what more of them would gain.
         options = {"maxiter": _MOST_STEPS, "ftol": _SETTLED}
         return minimize(cost, values, method="L-BFGS-B", jac=True, options=options)
 
@@ -173,6 +174,7 @@ def fit_trees(
         places = np.append(places, 0)
         labels = np.append(labels, (labels[0] + 1) % len(evidence.shares))
         weights = np.append(np.ones(len(labels) - 1), _TINY)
+    # The noise of a mean of labels grows with the square of what a label tells less.
     leaf = _LEAST_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
     trees = HistGradientBoostingClassifier(
         max_iter=max(rounds),
@@ -195,6 +197,7 @@ def fit_own(
             "method='subset'"
         )
     named = evidence.likelier.any(1)
+    # A set of classes names each of them alike; the draw below takes one.
     even = evidence.likelier[named] / evidence.likelier[named].sum(1, keepdims=True)
     return _inverted(fitted_to_draw(estimator, rows[named], even, seed=seed), evidence)
 
@@ -234,6 +237,7 @@ def requested(
     """
     if not isinstance(mechanism, ClusterHistograms):
         return LabelEvidence.of(mechanism.log_likelihood(labels.release(mechanism).values))
+    # Made of public rows alone, before the release.
     groups = groups_of_rows(scaled, epsilon=mechanism.epsilon, seed=0)
     counts = labels.release(mechanism, groups).values
     return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
@@ -279,6 +283,7 @@ def fit_and_predict(
     if "kernel" in models:
         views += (SmoothFunctions.learned(rows, count=count, seed=seed),)
     table = Table.of(rows, views)
+    # By the shape of the public rows alone, so that no choice depends on labels.
     trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS
     shapes = tree_shapes(evidence) if trees else []
     own = [model for model in models if not isinstance(model, str)]
@@ -306,6 +311,7 @@ def fit_and_predict(
     if not all(held.any() and not held.all() for held in held_out):
         return _constant(evidence, len(rows))  # all rows are in one group
     work = [partial(fitted, table, evidence), *(partial(predicted, held) for held in held_out)]
+    # The user's own limit on threads, which libraries below obey too.
     jobs = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
     run = delayed(_on_one_thread)
     families, *parts = Parallel(n_jobs=jobs, require="sharedmem")(run(each) for each in work)
@@ -315,6 +321,7 @@ def fit_and_predict(
         together[:, held] = part
     together = together[:, seen]
     checked = evidence.only(seen)
+    # By held-out predictions: a model that repeats the noise that it has seen would win otherwise.
     weights = checked.weights(together)
     weights = np.where(weights < _LEAST_WEIGHT, 0, weights)
     weights /= weights.sum()

@@ -150,10 +150,12 @@ class Training(Trainer):
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         own = {"epoch": self.epoch_number, "generator": self._generator.get_state()}
+        # A copy, since training goes on while the state is being sent.
         return copy.deepcopy({**own, **parts})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken; settings and data must be the same."""
+        # Optimizers keep the tensors that they are given.
         state = copy.deepcopy(dict(state))
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
@@ -260,6 +262,8 @@ class Learner(Classifying):
         self._mirrored_first = (torch.rand(len(chosen), generator=own) < 0.5).to(self.device)
 
     def _losses(self) -> Iterator[Tensor]:
+        # The generator of the processor draws all of it, so that a seed gives one order on every
+        # device.
         order = batches(len(self._features), self.config.batch_size, self._generator)
         for step, places in enumerate(order):
             self._optimizer.learning_rate = self._rate(self.epoch_number - 1, step)
@@ -292,6 +296,8 @@ class Learner(Classifying):
         alpha = self.config.mixup
         if not alpha:
             return 1.0
+        # Torch has no beta distribution with a generator. Its own state would not be in the kept
+        # state.
         seed = torch.randint(2**62, (), generator=self._generator)
         return float(np.random.default_rng(int(seed)).beta(alpha, alpha))
 

@@ -215,6 +215,7 @@ class TrainedModel:
             for part, learned in parts.items()
             for name, value in learned.items()
         }
+        # The digest ties the two files: a description of another model would state another price.
         packed = written_arrays(arrays)
         described = {
             "format": FORMAT,
@@ -251,6 +252,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
     place = Path(folder)
     description = place / DESCRIPTION
     facts = _description(description)
+    # Before anything of the file is used.
     for module in _modules(facts.get("architecture")) - {allow_code}:
         raise ModelFileError(
             f"{description} names the module {module!r} as its network, and loading it would run "
@@ -266,6 +268,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
                 f"{path} does not match {description.name} (its SHA-256 differs): the file is "
                 "damaged or of another model; copy both files again"
             )
+        # Copies: arrays in the bytes of a file are read-only, of which torch warns.
         arrays = {name: value.copy() for name, value in read_arrays(packed).items()}
         return TrainedModel(
             predictor=Predictor.restored(facts["architecture"], below(arrays, _MODEL)),
