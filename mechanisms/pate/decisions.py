@@ -236,10 +236,12 @@ def _answer_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats
     shift = 1 / noise_std
     for row, histogram in enumerate(histograms):
         spread = (histogram[0] - histogram[-1]) / noise_std
+        # Beyond it digits run out, and the price for any votes is nearly the same.
         if shift * (spread + 2 * _MARGIN + 3 * shift) > _LARGEST:
             result[row] = decision_rdp_gnmax(noise_std, orders)
         else:
             result[row] = _largest(*_moved(histogram, noise_std), orders)
+    # The counts themselves have this divergence, and decisions are made of counts.
     return np.minimum(result, orders / noise_std**2)
 
 
@@ -312,6 +314,8 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
 
     r_k is the probability in the distribution above over q_k, below; orders a are [A].
     """
+    # The sum is tiny beside its terms: without 1 - a r + a - 1 taken out term by term it would be
+    # rounding error.
     below = np.exp(log_below)
     change = np.expm1(np.minimum(log_ratio, _BIG))
     above = np.exp(log_below + log_ratio)
@@ -334,6 +338,7 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
                 whole = np.exp(log_below[:, k, None] + y)
             rest = orders * above[:, k, None] - (orders - 1) * below[:, k, None]
             terms = np.where(big, whole - rest, terms)
+        # Each term is convex and at least 0: what is below is rounding.
         total += np.maximum(terms, 0.0)
     return total
 

@@ -163,6 +163,8 @@ def _answers(votes: Floats, noise_std: float) -> tuple[Floats, Floats]:
 def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: float) -> Floats:
     """Newton's method with Fisher's information and a log barrier, along sum = T [K]."""
     votes = num_teachers * (counts + 1) / (counts + 1).sum()
+    # A barrier that falls step by step: the best votes may lie at 0, where the logarithm has no
+    # end.
     barriers = [concentration] if concentration > 0 else [1.0, 0.1, 0.01, 0.001]
     log_q, jacobian = _answers(votes, noise_std)
     for barrier in barriers:
@@ -174,11 +176,14 @@ def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: flo
             information = counts.sum() * (scaled.T * np.exp(log_q)) @ scaled
             information[np.diag_indices_from(information)] += barrier
             factor = cho_factor(information, check_finite=False)
+            # The step along the plane where all votes add up to T, by one factorization for both
+            # right sides.
             free, along = cho_solve(factor, np.stack([gradient, votes], axis=1)).T
             direction = free - along * (votes @ free) / (votes @ along)
             gain = float(gradient @ direction)
             if gain < tolerance:
                 break
+            # Short enough that no vote becomes negative.
             step = min(1.0, 0.95 / max(1e-300, float(-direction.min())))
             for _ in range(40):
                 moved = votes * (1 + step * direction)
@@ -209,6 +214,7 @@ def _log_evidence(
     scaled = (jacobian * votes) @ centered
     precision = counts.sum() * (scaled.T * np.exp(log_q)) @ scaled
     precision += concentration * centered.T @ centered
+    # Without one coordinate: a shift of all of them changes nothing.
     log_determinant = np.linalg.slogdet(precision[1:, 1:])[1]
     log_prior = (
         gammaln(classes * concentration)
@@ -316,6 +322,7 @@ class AnsweringService:
             label = earlier[0]
         else:
             if defense.key is not None:
+                # A hash that anybody can compute would let them subtract the noise.
                 digest = hmac.digest(defense.key, fingerprint, "sha256")
                 noise = cryptographic_generator(digest[:KEY_BYTES])
             if defense.key is None or not earlier:  # keyed noise is drawn once

@@ -184,6 +184,7 @@ class Tracker:
         for run in _all_runs(self._client, self.experiment_id, of_sweep):
             run_id = run.info.run_id
             digest = run.data.tags.get("config_hash", "")
+            # A run in any other state was being written when its driver died.
             if run.info.status not in (_FINISHED, _FAILED) or digest in complete:
                 self._client.delete_run(run_id)
             else:
@@ -207,12 +208,15 @@ class Tracker:
 
         It replaces a run that the trial had. Where it fails halfway, `reconcile` deletes it.
         """
+        # Out of the list first: after a failure here nobody takes the old run for this record's.
         earlier = self._children.pop(record.hash, None)
         if earlier is not None:
             self._client.delete_run(earlier)
         every = {"config_hash": record.hash, "mlflow.parentRunId": self.parent_run_id, **tags}
         if record.reason:
             every["failure_reason"] = record.reason
+        # The run is written at its end, so that a killed trial leaves none. It shows the time of
+        # training.
         now = int(1000 * time.time())
         begun = now - int(1000 * record.seconds)
         run_id = str(self._client.create_run(self.experiment_id, begun, every, name).info.run_id)

@@ -129,12 +129,14 @@ def publish(
         ValueError: The trial, or something of it, must stay with the owner.
     """
     to = to.expanduser().absolute()
+    # Before the work: a folder that exists could hold what was published of another trial.
     check_target(to, results=results)
     folder = read_folder(results)
     chosen = selected(folder, trial, **choice)
     noise = noise_of(folder, chosen.record)
     public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
     files = _files(folder, chosen, public, with_model=with_model, allow_code=allow_code)
+    # A second look at the bytes: whatever was forgotten above is refused here.
     search(files, folder=folder, records=[chosen.record])
     write_folder(to, with_signature(files))
     stays = left_out(chosen.record, public)
@@ -163,6 +165,7 @@ def _files(
     with_model: bool,
     allow_code: str | None,
 ) -> dict[str, bytes]:
+    # All releases on which the trial depends, not only those that it read.
     lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
     fingerprint = public_digest(folder.fingerprint)
@@ -310,6 +313,7 @@ def search(
     for what, text in _owners(folder, records):
         if len(text) < _LONG_ENOUGH:
             continue
+        # As each kind of file writes it.
         forms = {text.encode(), json.dumps(text)[1:-1].encode(), html.escape(text).encode()}
         for name, content in files.items():
             if any(form in content for form in forms):

@@ -94,6 +94,7 @@ def selected(
                 f"a seed; epsilons that there are: {there}"
             )
         accuracy = chosen_by(metrics, choose_by or folder.identity.choose_by)
+        # Where noise decides, the best is the luckiest, and its accuracy is not what it shows.
         refuse_lottery(metrics, by=accuracy)
         chosen = max(
             rivals,
@@ -116,6 +117,7 @@ def selected(
             f"trial {chosen.hash} is not published: {why}. If you mean to publish it all the same, "
             f"confirm it: {again}"
         )
+    # Failed trials too: that they failed is a result of their releases, and part of the choice.
     among = {record.hash: record for record in (*rivals, *failed, chosen)}
     for record in among.values():
         check_record(folder, record)

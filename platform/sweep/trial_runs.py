@@ -38,6 +38,7 @@ TELL_SECONDS = 30.0
 def run(sweep: OpenSweep) -> Recorder:
     """Train the teachers whose votes are missing, run the trials that are left; return records."""
     left = list(sweep.left.values()) if sweep.suggestions is None else list(sweep.plan.trials)
+    # Once in Ray's memory: sent with each batch of teachers it would be copied each time.
     data = ray.put(sweep.data.public)
     trained = 0
     reused = 0
@@ -56,6 +57,7 @@ def run(sweep: OpenSweep) -> Recorder:
             say=sweep.progress.say,
         )
         trained += now
+        # Trials would find votes missing, so that none is started.
         if time.monotonic() >= until:
             sweep.progress.say(f"the time is over; {now} teachers were trained now, and are kept")
             break

@@ -49,6 +49,7 @@ class FileRefused(ValueError):
 
 def memory_bytes() -> int:
     """Return how much memory this process may have: the machine's, or less where it is limited."""
+    # A container sees the memory of the whole machine; its limit is in its control group.
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_limits_of_groups()]
     own = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
     return min([*limits, *(limit for limit in own if limit != resource.RLIM_INFINITY)])
@@ -59,6 +60,7 @@ def _limits_of_groups() -> Iterator[int]:
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, group = line.split(":", 2)
+            # Of the first version of control groups; the second one names no controllers.
             first = "memory" in controllers.split(",")
             if not (first or not controllers):
                 continue
@@ -104,6 +106,7 @@ def whole_file(path: Path) -> Iterator[BufferedWriter]:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             yield file
             file.flush()
+            # Before it gets its name: a power failure could leave an empty file under it.
             os.fsync(file.fileno())
         draft.replace(path)
     finally:

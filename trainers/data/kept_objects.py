@@ -131,6 +131,7 @@ def packed(value: object) -> NDArray[np.uint8]:
         data = skops.io.dumps(value)
     except TypeError as error:
         raise ValueError(f"{type(value).__name__} can't be saved in a model: {error}") from error
+    # What can't be read back is refused now, while the fitted object is still there.
     unpacked(array := np.frombuffer(data, dtype=np.uint8))
     return array
 
@@ -157,6 +158,7 @@ def _trusted(data: bytes) -> list[str]:
     import skops.io
 
     with ZipFile(io.BytesIO(data)) as archive:
+        # Sizes first: a small file may unpack to more than the memory.
         check_archive(_WHAT, archive, stored=len(data))
         check_unpacked(_WHAT, size := _PER_BYTE * archive.getinfo("schema.json").file_size)
         described = json.loads(archive.read("schema.json"))
@@ -167,8 +169,11 @@ def _trusted(data: bytes) -> list[str]:
             if name.endswith(".npz"):
                 with archive.open(name) as member, ZipFile(member) as inner:
                     size += check_archive(_WHAT, inner)
+    # Loaders of older formats check less, and a file may claim any.
     if type(described.get("protocol")) is not int or described["protocol"] < _PROTOCOL:
         raise ValueError(f"{_WHAT} is in an older format than labeldp writes")
+    # skops asks about types alone. What a loader does with a trusted type decides whether code
+    # runs.
     for node in nodes:
         if (loader := node["__loader__"]) not in _LOADERS:
             raise _foreign(node)
@@ -199,6 +204,7 @@ def _check_indices(value: Any) -> None:
     built = list[Any]()
     while left:
         each = left.pop()
+        # An object may hold itself.
         if id(each) in seen or isinstance(each, type):
             continue
         seen[id(each)] = each
