@@ -10,7 +10,7 @@ from tests.source_tree import ROOT, sources
 
 #: A function with more parameters explains each of them.
 _MOST_PARAMETERS = 6
-_LAYERS = ("mechanisms", "trainers", "platform", "sweeps")
+_FOLDERS = ("mechanisms", "trainers", "platform", "sweeps", "examples", "docs")
 
 
 class Finding(NamedTuple):
@@ -79,7 +79,7 @@ def _unexplained(node: ast.FunctionDef, words: str | None) -> Iterator[Finding]:
 def main() -> int:
     """Print every finding in the product as file, line and fix; return how many there are."""
     count = 0
-    for path in sources(*_LAYERS):
+    for path in sources(*_FOLDERS):
         for finding in findings(path.read_text()):
             print(f"{Path(path).relative_to(ROOT)}:{finding.line}: {finding.fix}")
             count += 1
