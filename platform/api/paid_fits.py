@@ -88,6 +88,8 @@ class FitAccount:
     def all_paid(self, vault: Total, *, delta: float) -> tuple[float, float]:
         """Return epsilon and delta of all fits: of this process, with the vault, and of copies."""
         here = self.in_process(delta=delta)
+        # Nobody knows which labels of another process these are: any of them may have paid
+        # everywhere.
         paid = [(each.epsilon, each.delta) for each in (vault, here)]
         paid += self.elsewhere.values()
         return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
@@ -158,6 +160,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         elsewhere = dict(self._paid_elsewhere())
         elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
         account = FitAccount(handed=handed, elsewhere=elsewhere)
+        # Before scikit-learn's own checks, whose messages would quote labels.
         refuse(y)
         fitting.refuse_unusable(y)
         rows = fitting.readable(rows)
@@ -171,6 +174,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"y is None; training needs {what} for each row")
             found = column_or_1d(y, warn=True)
             check_consistent_length(rows, found)
+        # From here on `found` are true labels, and no message may show one.
         if tokens:
             account.rows_of_vault, found = self._shared().looked_up(found)
             fitting.refuse_unusable(found)
@@ -225,6 +229,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             transformed=account.handed.transformed,
             persons=None if groups is None else groups.persons,
         )
+        # Equal rows and names have one store, in which an equal request finds its release.
         digest = fitting.digest_of(fingerprint, rows_of_x)
         if known is not None:
             digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
@@ -263,6 +268,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         account.source = None if self.vault is None else vault.name
         account.on_disk = vault.folder is not None
         account.seed = self.noise_seed
+        # As of before this fit, for the warning that labels had paid.
         account.vault_total = _total_of(vault, delta=self.delta)
         return fit_labels
 
@@ -276,6 +282,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             yield
         finally:  # a fit that fails has paid for its releases too
             assert account.people is not None
+            # Only what this fit drew: a release that was read again was paid before.
             LEDGER.add(fit_labels.new_charges(), account.people, source=account.source)
             fit_labels.home.end()
             if self.vault is not None:
@@ -400,6 +407,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         The price goes along: a copy in another process adds to it.
         """
         state = dict(super().__getstate__())
+        # A vault on disk counts fits of all processes; without one this process counts alone.
         if self.vault is None and leaves_process():
             LEDGER.sent = True
         if "_account" in state:

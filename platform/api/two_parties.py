@@ -118,11 +118,13 @@ def write_request(
     if method == "stages":
         known = np.isin(ids, np.concatenate([each.ids for each in after])) if after else None
         if known is None:
+            # By a public seed: a half that followed labels would be a release.
             order = np.random.default_rng(seed).permutation(len(ids))
             chosen = np.sort(order[: (len(ids) + 1) // 2])
         else:
             chosen = np.flatnonzero(~known)
             model = fit_release(features, after, estimator=estimator, seed=seed)
+            # Another order would give each label the prior of another class.
             known_classes = list(model.classes)
             if known_classes != list(map(str, classes)):
                 raise ValueError(
@@ -130,6 +132,7 @@ def write_request(
                     f"{', '.join(known_classes)}; give the same in the same order"
                 )
             prior = model.predict_proba(features.drop(columns=id_column))[chosen]
+            # In whole steps, which read back to the same channel on any machine.
             arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
         if not len(chosen):
             raise ValueError("the releases of `after` cover every id; no label is left to request")
@@ -316,6 +319,7 @@ def answer(
     parts = Parts.of(request)
     _refuse_missing(labels, label_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
+    # By id, never by the order of rows: the two files were made by different people.
     places = pd.Index(ids).get_indexer(parts.ids)
     numbers, absent = _joined(labels[label_column], ids, places, parts, missing, most_missing)
     persons = None
@@ -411,6 +415,7 @@ def _priced(
     for part, indices in progress(parts, "prices"):
         public, *_ = part.public(groups)
         given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
+        # The same code as the draw, on labels of no meaning.
         generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
         labels = random.integers(own.num_classes, size=len(part.ids))
         compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
@@ -421,6 +426,7 @@ def _priced(
         check_new(to)
         if shared.folder is not None:
             shared.refuse_ahead(lines_beside(to, vault=shared.id))
+    # A release that is stored is read again, and costs nothing.
     new = [charge for charge in planned if charge.key not in known]
     total, at = shared.total(delta=question.delta, planned=(side, new))
     if new and budget is not None:
@@ -459,6 +465,7 @@ def _draw(
     parts = question.parts
     mechanism = question.mechanism
     with new_folder(to) as draft:
+        # Under the lock, and after all refusals: a relabeled vault draws everything anew.
         if question.relabel:
             shared.relabel()
         own = question.locked_away(shared.store(question.side))
