@@ -199,9 +199,9 @@ class TrainerDefaults:
     """Members of a method's settings that most methods leave as they are."""
 
     #: The teachers whose votes must be there before a trial starts.
-    ensemble: "EnsembleConfig | None" = None
+    ensemble: Any = None
     #: The prior that a trial learns from beside the labels.
-    prior: "PriorSettings | None" = None
+    prior: Any = None
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that do not fit, before any trial starts; all data fit."""
