@@ -4,12 +4,11 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
 from rich.progress import track
-from sklearn.base import ClassifierMixin
 
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.cli.command import Answer
@@ -20,6 +19,9 @@ from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.own_files import parquet_count, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
+
+if TYPE_CHECKING:  # half a second
+    from sklearn.base import ClassifierMixin
 
 
 def request(
@@ -295,7 +297,7 @@ def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFram
     return found
 
 
-def _estimator(name: str | None, rows: int, seed: int) -> ClassifierMixin | None:
+def _estimator(name: str | None, rows: int, seed: int) -> "ClassifierMixin | None":
     return None if name is None else named_estimator(name, rows=rows, seed=seed)
 
 

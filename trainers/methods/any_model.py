@@ -13,11 +13,13 @@ depends on what was released:
 """
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClassifierMixin
+
+if TYPE_CHECKING:  # half a second
+    from sklearn.base import ClassifierMixin
 
 #: Rows, of all parts, that a model is fitted to.
 _MOST_ROWS = 200_000
@@ -33,7 +35,7 @@ _FEW_ROWS = 20_000
 _EVENLY = (5**0.5 - 1) / 2
 
 
-def named_estimator(name: str, *, rows: int, seed: int) -> ClassifierMixin:
+def named_estimator(name: str, *, rows: int, seed: int) -> "ClassifierMixin":
     """Return an estimator for N rows of noisy labels by its name on the command line."""
     large = max(20, min(rows // 150, 2000))
     trees: dict[str, Any] = {"learning_rate": 0.1, "random_state": seed}
@@ -96,7 +98,7 @@ def rehearsed_rows(rows: Any) -> NDArray[np.intp]:
 
 def _fitted(
     estimator: object, rows: NDArray[Any], labels: NDArray[np.integer[Any]]
-) -> ClassifierMixin:
+) -> "ClassifierMixin":
     from sklearn.base import clone
 
     return clone(estimator).fit(rows, labels)
@@ -104,7 +106,7 @@ def _fitted(
 
 def fit_to_soft_labels(
     estimator: object, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
-) -> ClassifierMixin:
+) -> "ClassifierMixin":
     """Return a classifier of classes 0..K-1 that learned from rows [N, D] with drawn labels.
 
     `soft` [N, K] has a row's probabilities. Of few rows it is the mean of some clones of the
@@ -131,7 +133,7 @@ def fit_to_soft_labels(
 
 def fitted_to_draw(
     estimator: object, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
-) -> ClassifierMixin:
+) -> "ClassifierMixin":
     """Return a clone of a classifier fitted to a class for each row [N, D], drawn from `soft`."""
     for least in _MEMBERS[:-1]:
         try:
