@@ -146,6 +146,7 @@ def _plain(value: object, hint: object) -> Any:
 
 def is_of(kind: type, described: Mapping[str, Any]) -> bool:
     """Whether a description (`describe`) is of a mechanism of this class."""
+    # By name and fields, since a release may be older than the code that reads it.
     if described.get("name") != kind.__name__:
         return False
     return _has_fields(kind, {key: described[key] for key in described if key not in _OTHERWISE})

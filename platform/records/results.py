@@ -304,6 +304,7 @@ class ResultsFolder:
             # Records, tracking and artifacts hold figures computed from true labels.
             private_folder(self.path)
             inner_folder(self.path / "trials")
+            # Rights alone do not tell: the disk may be full or read-only.
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except NotOurs as error:
@@ -337,9 +338,11 @@ class ResultsFolder:
                     f"results folder {self.path} is in use by process {lock.read() or '?'}; wait "
                     "until that sweep ends, or choose another folder with --results DIR"
                 ) from error
+            # For the message that the next driver gets.
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
+            # Only while the folder is held: drafts of another driver may be in use.
             self._clear_leftovers()
             yield
 
@@ -358,6 +361,7 @@ class ResultsFolder:
 
     def identify(self, **facts: Any) -> None:
         """Add facts to `sweep.json`; one that is None stays as it is."""
+        # A start that knows less must not erase what an earlier one wrote.
         new = {name: fact for name, fact in facts.items() if fact is not None}
         identity = replace(self.identity(), **{**new, "sweep": self.sweep, "format": FORMAT})
         write_json(self.path / "sweep.json", identity.to_json())
