@@ -21,8 +21,8 @@ from labeldp.platform.vault.witness import state_folder
 from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.files import private_folder, replacing
 from labeldp.trainers.data.splits import DataSize
+from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.pate import EnsembleConfig
 from labeldp.trainers.settings.training import FewLabelsConfig, LearnerConfig, VatConfig, Work
 
 if TYPE_CHECKING:  # a plan does without torch where nothing is to be measured
@@ -37,8 +37,15 @@ _SECONDS = 1.0
 _STEPS = 6
 #: Settings of a network that decide how fast it learns.
 _SPEED = (
-    *("model", "width", "batch_size", "augment", "mixup", "recipe"),
-    *("unlabeled_ratio", "weak_branch", "box"),
+    "model",
+    "width",
+    "batch_size",
+    "augment",
+    "mixup",
+    "recipe",
+    "unlabeled_ratio",
+    "weak_branch",
+    "box",
 )
 #: Seconds of a step that shows the rate of a processor: a larger step would have about the same.
 _LONG = 0.5

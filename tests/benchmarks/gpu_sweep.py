@@ -3,8 +3,7 @@
     python -m tests.benchmarks.gpu_sweep --folder DIR            # on a GPU, some eight minutes
     python -m tests.benchmarks.gpu_sweep --folder DIR --small    # on a processor, tiny sizes
 
-It writes `gpu_sweep.json` and `gpu_sweep.md`. Rates are of made-up images, the sweep is of CIFAR-10.
-
+It writes `gpu_sweep.json` and `gpu_sweep.md`. Rates are of made-up images, the sweep of CIFAR-10.
 """
 
 import argparse
@@ -28,13 +27,13 @@ from labeldp.platform.settings.sweep import Resources, Sweep, Variant
 from labeldp.platform.sweep.hours import Images
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.methods.pate_settings import TeacherKind
+from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.models.optimization import Sgd
 from labeldp.trainers.models.training_step import TrainingStep, cuda_graph
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import AlibiConfig
-from labeldp.trainers.settings.pate import TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.faults.processes import family, titled
 

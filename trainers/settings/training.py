@@ -51,7 +51,7 @@ class Work:
 
 class _Trained:
     model: Model
-    width: Any
+    width: int | None
     dropout = 0.0
 
     def check_data(self, data: "PublicData") -> None:

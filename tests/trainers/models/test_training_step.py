@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.methods.settings import AlibiPriorConfig, PriorSettings, PriorSource
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.methods import AlibiPriorConfig, PriorSettings, PriorSource
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.models.test_learner import QUICK
 from tests.trainers.small_data import FEW_LABELS, ON_CPU, digits, small_images, trained
