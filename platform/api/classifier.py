@@ -46,7 +46,6 @@ from labeldp.platform.settings.methods import (
     choose_for_stack,
     named,
 )
-from labeldp.platform.settings.metrics import is_owners
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
@@ -275,13 +274,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
         self.models_: list[tuple[str, float, float]] = getattr(predictor, "models", [])
         self._paid(account, near, delta=most * config.trainer.delta)
-        self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
-        self.audit_: dict[str, Any] = {
-            name: value for name, value in figures.items() if not is_owners(name)
-        }
-        self.audit_["spoiled_labels"] = len(near.canary_positions())
-        if not self.audit_["spoiled_labels"]:
-            self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
+        self._audited(figures, near)
         self.model_ = TrainedModel(
             predictor=predictor,
             preprocessing=preprocessing,
