@@ -66,7 +66,7 @@ class RewardFunctions:
     def learned(cls, rows: NDArray[np.floating], *, epsilon: float) -> Self:
         """Learn of the rows of all pairs [2 N, D] alone.
 
-        They are smooth where two for each column are worthwhile. All linear ones are taken
+        They are smooth where four for each column are worthwhile. All linear ones are taken
         otherwise: with directions of length 1, fewer would be no better.
         """
         count = worthwhile(rows=len(rows) // 2, noise_std=_NOISE_TIMES_EPSILON / epsilon)
@@ -76,7 +76,7 @@ class RewardFunctions:
         found = cls(
             scales=np.where(deviations > 0, deviations, 1),
             smooth=SmoothFunctions.learned(sample, count=count, seed=0)
-            if count >= 2 * rows.shape[1]
+            if count >= 4 * rows.shape[1]
             else None,
             turned=np.eye(1),
         )
