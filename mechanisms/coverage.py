@@ -11,7 +11,7 @@ worse than the exponential mechanism.
 639
 >>> labels = np.arange(700) % 100  # the first candidate that covers each label
 >>> int(choice.release(labels, generator=np.random.default_rng(7))[0])
-89
+90
 """
 
 import math

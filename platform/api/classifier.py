@@ -192,7 +192,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
             len(classes), named_columns=bool(account.columns)
         )
-        method, reason = self._method(len(classes), persons=groups is not None, stacks=stacks)
+        method, reason = self._method(
+            len(classes), rows=len(places), persons=groups is not None, stacks=stacks
+        )
         stacked = stacks and method.stack
         if "models" in (self.settings or {}) and not stacked:
             raise ValueError(
@@ -388,7 +390,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             return {*self.settings} == {"models"}
         return named_columns or num_classes < NETWORK_CLASSES
 
-    def _method(self, num_classes: int, *, persons: bool, stacks: bool) -> tuple[NamedMethod, str]:
+    def _method(
+        self, num_classes: int, *, rows: int, persons: bool, stacks: bool
+    ) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
             found = named(self.method)
             if self.delta == 0 and not found.pure:
@@ -403,7 +407,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 epsilon=self.epsilon, num_classes=num_classes, single=own
             )
         else:
-            name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+            name, reason = choose(
+                epsilon=self.epsilon,
+                delta=self.delta,
+                num_classes=num_classes,
+                rows=rows if self.estimator is None else None,  # none learns from counts
+            )
         if persons and self.delta > 0:
             name, reason = "moment_labels", "sums use all labels of a person, at the price of one"
         if self.estimator is not None and not named(name).estimator:

@@ -33,8 +33,8 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.trainers.methods.smooth_sums import worthwhile
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
+from labeldp.trainers.settings.methods import worthwhile
 
 Floats = NDArray[np.float64]
 
@@ -182,9 +182,9 @@ class Planned:
     read: Callable[[NDArray[Any]], Evidence]
 
     def nats(self, differences: Floats) -> float:
-        """Return what it tells of a reward that differs by 1, about, in a pair [N, M]."""
+        """Return what it tells of a reward that differs by 2, about, in a pair [N, M]."""
         usual = max(float(np.square(differences).sum(1).mean()), 1e-30)
-        return float(np.log1p(self.evidence.expected(differences) / usual).sum() / 2)
+        return float(np.log1p(4 * self.evidence.expected(differences) / usual).sum() / 2)
 
 
 def planned_sums(
