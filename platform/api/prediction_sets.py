@@ -21,7 +21,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.coverage import CoverageChoice
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
@@ -94,6 +93,12 @@ class PredictionSets(PaysForLabels):
             low, high = self._bounds
             scores = np.abs(np.clip(np.asarray(labels, np.float64), low, high) - predicted)
             thresholds = (high - low) * _STEPS**2
+        missing = np.flatnonzero(np.isnan(scores))
+        if missing.size:
+            raise ValueError(
+                f"y row {missing[0]} (and {missing.size - 1} more) is missing, or the model "
+                "predicts no number there; leave the row out"
+            )
         thresholds[-1] = math.inf  # it covers all
         choice = CoverageChoice(epsilon=self.epsilon, coverage=self.coverage, candidates=CANDIDATES)
         choice.wanted(len(scores))  # refuses labels that are too few
@@ -131,16 +136,13 @@ class PredictionSets(PaysForLabels):
     @property
     def _bounds(self) -> tuple[float, float]:
         stated = getattr(self.model, "bounds", None) if self.bounds is None else self.bounds
-        try:
-            low, high = map(float, stated)  # type: ignore[arg-type]
-            _validate.number(low=low, high=high)
-            assert low < high
-        except (TypeError, ValueError, AssertionError):
+        ends = np.asarray(stated if stated is not None else [], np.float64)
+        if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] >= ends[1]:
             raise ValueError(
                 f"bounds is {stated!r}; state the least and the largest amount, such as "
                 "bounds=(0, 500): they are public, and are not read off the amounts"
-            ) from None
-        return low, high
+            )
+        return float(ends[0]), float(ends[1])
 
     def _predicted(self, X: Any) -> Floats:
         """Probabilities [N, K], or amounts [N] between the bounds."""
