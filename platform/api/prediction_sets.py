@@ -93,12 +93,6 @@ class PredictionSets(PaysForLabels):
             low, high = self._bounds
             scores = np.abs(np.clip(np.asarray(labels, np.float64), low, high) - predicted)
             thresholds = (high - low) * _STEPS**2
-        missing = np.flatnonzero(np.isnan(scores))
-        if missing.size:
-            raise ValueError(
-                f"y row {missing[0]} (and {missing.size - 1} more) is missing, or the model "
-                "predicts no number there; leave the row out"
-            )
         thresholds[-1] = math.inf  # it covers all
         choice = CoverageChoice(epsilon=self.epsilon, coverage=self.coverage, candidates=CANDIDATES)
         choice.wanted(len(scores))  # refuses labels that are too few

@@ -1,7 +1,7 @@
 """Which release tells most at which epsilon: `python -m tests.benchmarks.small_epsilon bank`.
 
-ROC AUC on a quarter of a table of two classes, three splits: sums at delta 1e-5, counts in clusters,
-and single labels. The stack of the last two has linear and kernel models.
+ROC AUC on a quarter of a table of two classes, three splits: sums at delta 1e-5, counts in
+clusters, and single labels. The stack of the last two has linear and kernel models.
 """
 
 import argparse
