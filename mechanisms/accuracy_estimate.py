@@ -97,7 +97,7 @@ def _right(labels: Array, predictions: Array) -> NDArray[np.bool_]:
             f"predictions are of type {guesses.dtype}; they must be classes, whole numbers: scores "
             "become classes by .argmax(1)"
         )
-    return guesses == truth
+    return np.asarray(guesses == truth)
 
 
 @dataclass(frozen=True, kw_only=True)
