@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 from unittest.mock import patch
 
 import numpy as np
@@ -82,7 +83,7 @@ def trap(wanted: int, *, epsilon: float, count: int, last: int) -> NDArray[np.in
 
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_further_label_is_covered_often_enough_whatever_the_scores_are(epsilon: float) -> None:
-    size = {"epsilon": epsilon, "count": 600, "last": 100}
+    size: Any = {"epsilon": epsilon, "count": 600, "last": 100}
     choice = CoverageChoice(epsilon=epsilon, coverage=0.9, candidates=101)
     even = np.arange(601) % 8 * 14
     for labels in (trap(choice.wanted(600), **size), even):
