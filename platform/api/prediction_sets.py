@@ -150,4 +150,4 @@ def _of_classes(probabilities: Floats) -> Floats:
     scores = np.sort(1 - probabilities, axis=None)
     covered = np.cumsum(1 - scores)
     levels = (1 - (1 - _STEPS) ** 2) * covered[-1]
-    return scores[np.searchsorted(covered, levels).clip(max=len(scores) - 1)]
+    return np.asarray(scores[np.searchsorted(covered, levels).clip(max=len(scores) - 1)])

@@ -124,7 +124,9 @@ class LabelPrivatePreferences(PaysForLabels):
             refuse=fitting.refuse_mixed,
         )
         choices = choices_of(found)
-        both = pd.concat(sides, ignore_index=True) if is_table(sides[0]) else np.vstack(sides)
+        both: Any = (
+            np.vstack(sides) if not is_table(sides[0]) else pd.concat(sides, ignore_index=True)
+        )
         # What is known of X, of which predictions are made, is of one side.
         account.columns = tuple(map(str, both.columns)) if is_table(both) else ()
         if is_matrix(both):

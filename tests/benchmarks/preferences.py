@@ -90,7 +90,7 @@ def robust(train: Pairs, release: Any) -> NDArray[np.float64]:
 
     start = np.zeros(differences.shape[1])
     found = minimize(loss, start, jac=True, method="L-BFGS-B", options={"maxiter": 100})
-    return found.x / train.a.std(0)
+    return np.asarray(found.x / train.a.std(0))
 
 
 def agreements(train: Pairs, test: Pairs, epsilon: float, *, groups: bool) -> dict[str, float]:
@@ -103,7 +103,7 @@ def agreements(train: Pairs, test: Pairs, epsilon: float, *, groups: bool) -> di
         agreement = np.mean(model.predict(test.a, test.b) == test.prefers_a)
         found["default" + (f" at delta {delta:g}" if delta else ", pure")] = float(agreement)
     kept = slice(None, None, _PAIRS_EACH) if groups else slice(None)
-    some = Pairs(*(part[kept] for part in train))
+    some = Pairs(train.a[kept], train.b[kept], train.prefers_a[kept])
     release = labeldp.privatize(some.prefers_a, epsilon=epsilon, task="preference")
     right = ((test.a - test.b) @ robust(some, release) > 0) == test.prefers_a
     found["randomized response, robust loss"] = float(right.mean())

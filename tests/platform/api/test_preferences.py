@@ -37,7 +37,7 @@ def test_a_reward_agrees_with_preferences(
     model = LabelPrivatePreferences(epsilon=epsilon, delta=delta)
     model.fit(A[TRAIN], B[TRAIN], PREFERS[TRAIN])
     assert model.method_ == method and agreement(model) > BEST - missed
-    assert (model.epsilon_, model.delta_) == (pytest.approx(epsilon, rel=1e-6), delta)
+    assert model.epsilon_ == pytest.approx(epsilon, rel=1e-6) and model.delta_ == delta
     assert "for each of 6,000 pairs" in str(model.ledger_[0])
     assert model.guarantee_.startswith("label differential privacy")
     found, swapped = model.predict_proba(A, B), model.predict_proba(B, A)
@@ -112,9 +112,9 @@ def test_choices_for_other_trainers_come_with_their_flip_probability() -> None:
     wrong = float(np.mean(release.values != PREFERS))
     assert wrong == pytest.approx(release.flip_probability, abs=0.025)
     # The loss of TRL's DPO, loss_type="robust", has the loss of true choices as its mean.
-    flip, logits = release.flip_probability, np.linspace(-3, 3, 7)
-    loss = lambda sign: -np.log(expit(sign * logits))  # noqa: E731
-    robust = [((1 - flip) * loss(sign) - flip * loss(-sign)) / (1 - 2 * flip) for sign in (1, -1)]
-    assert np.allclose((1 - flip) * robust[0] + flip * robust[1], loss(1))
+    flip = release.flip_probability
+    loss = {sign: -np.log(expit(sign * np.linspace(-3, 3, 7))) for sign in (1, -1)}
+    robust = [((1 - flip) * loss[sign] - flip * loss[-sign]) / (1 - 2 * flip) for sign in (1, -1)]
+    assert np.allclose((1 - flip) * robust[0] + flip * robust[1], loss[1])
     with pytest.raises(ValueError, match="choices have a value"):
         labeldp.privatize(["a", "b"], epsilon=1.0, task="preference")

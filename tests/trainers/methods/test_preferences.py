@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,15 +21,16 @@ PERSONS = np.array([0, 0, 0, 1, 1, 2])
 EVERY = np.array(list(itertools.product([0, 1], repeat=6)))
 
 
-def _sums(weights: np.ndarray, choices: np.ndarray) -> np.ndarray:
+def _sums(weights: Any, choices: Any) -> Any:
     return (choices - 0.5) @ weights
 
 
 @pytest.mark.parametrize("persons", [None, PERSONS])
-def test_sums_move_by_no_more_than_the_noise_is_made_for(persons: np.ndarray | None) -> None:
+def test_sums_move_by_no_more_than_the_noise_is_made_for(persons: Any) -> None:
     """All choices of six pairs, and all changes of a pair or of an annotator's pairs."""
     plan = planned_sums(DIFFERENCES, epsilon=EPSILON, delta=DELTA, persons=persons)
     (weights,) = plan.public
+    evidence: Any = plan.evidence
     groups = np.arange(6) if persons is None else persons
     sums = _sums(weights, EVERY)
     apart = np.linalg.norm(sums[:, None] - sums, axis=2)
@@ -39,7 +41,7 @@ def test_sums_move_by_no_more_than_the_noise_is_made_for(persons: np.ndarray | N
     # Gaussian noise of the event's multiplier costs epsilon for a move of 1.
     noise_std = calibrate_gaussian(epsilon=EPSILON, delta=DELTA) / math.sqrt(2)
     assert plan.mechanism.event.noise_multiplier == pytest.approx(noise_std)
-    assert plan.evidence.noise_variance == pytest.approx(noise_std**2)
+    assert evidence.noise_variance == pytest.approx(noise_std**2)
     assert moved.max() <= 1 + 1e-6 and moved[0] > (0.99 if persons is None else 0.7)
 
 
@@ -52,7 +54,8 @@ def test_counts_and_single_choices_are_pure_for_a_pair() -> None:
     # A count moves by 1, and its noise has a log-likelihood of slope epsilon.
     assert apart[(EVERY[:, None] != EVERY).sum(2) == 1].max() == 1
     assert counts.mechanism.scale == 1 / EPSILON
-    assert np.allclose(counts.read(known[5]).sums, _sums(counts.evidence.weights, EVERY[5]))
+    evidence: Any = counts.read(known[5])
+    assert np.allclose(evidence.sums, _sums(evidence.weights, EVERY[5]))
     single = planned_choices(epsilon=EPSILON).mechanism
     likelihood = single.log_likelihood(EVERY.ravel())
     assert np.abs(likelihood[:, 0] - likelihood[:, 1]).max() == pytest.approx(EPSILON)
