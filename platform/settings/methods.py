@@ -26,7 +26,8 @@ from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.extensions import Registry
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.pate_settings import PateConfig
+from labeldp.trainers.methods.settings import (
     LEAST_INFORMATION,
     AlibiConfig,
     AlibiPriorConfig,
@@ -47,7 +48,6 @@ from labeldp.trainers.settings.methods import (
     label_mechanism,
     worthwhile,
 )
-from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.trainer import what_is_missing
 
 #: Takes a method by the rule of `choose`.

@@ -33,13 +33,14 @@ from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
-from labeldp.trainers.settings.methods import worthwhile
 
 Floats = NDArray[np.float64]
 
 #: Functions at most, and rows of which they are learned.
-_MOST_FUNCTIONS, _SAMPLE = 400, 20_000
+_MOST_FUNCTIONS = 400
+_SAMPLE = 20_000
 #: Standard deviation, times epsilon, that decides how many functions are worthwhile: about that of
 #: sums at a delta of 1e-6.
 _NOISE_TIMES_EPSILON = 4.0
