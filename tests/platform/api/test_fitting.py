@@ -167,7 +167,7 @@ def test_single_labels_are_used_above_the_border_and_sums_below(classes: int) ->
     assert (above, below) == ("subset", "moment_labels")
     assert pure == "cluster_labels" and "delta is 0" in reason
     assert {above, below, pure} <= set(NAMED)
-    size = {"epsilon": 0.05, "num_classes": classes}
+    size: Any = {"epsilon": 0.05, "num_classes": classes}
     few, reason = choose(**size, delta=1e-5, rows=1000)
     assert few == "cluster_labels" and "noise leaves 6 sums worthwhile" in reason
     assert choose(**size, delta=1e-5, rows=1_000_000)[0] == "moment_labels"
