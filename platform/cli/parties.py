@@ -11,14 +11,17 @@ from rich.console import Console
 from rich.progress import track
 
 from labeldp.platform.api import party_files, two_parties
+from labeldp.platform.api.histograms import fit_histograms
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
+from labeldp.trainers.data import databases
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.own_files import parquet_count, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
+from labeldp.trainers.methods.histograms import planned_buckets
 
 
 def request(
@@ -104,7 +107,15 @@ def _shown(parts: Iterable[Any], work: str) -> Iterable[Any]:
 
 
 def release(
-    *, labels: str, request: str, vault: str | None, dry_run: bool, out: str | None, **how: Any
+    *,
+    labels: str,
+    request: str,
+    vault: str | None,
+    dry_run: bool,
+    out: str | None,
+    query: str | None = None,
+    push_down: bool = False,
+    **how: Any,
 ) -> Answer:
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
@@ -112,15 +123,26 @@ def release(
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
-    found = two_parties.answer(
-        _table(labels, *columns, as_written=[how["label_column"]]),
-        party_files.parts_of(request),
-        None if dry_run else out,
-        vault=vault or Path(labels).with_suffix(".vault"),
-        vault_is_guessed=vault is None,
-        progress=_shown,
+    in_database = databases.is_address(labels)
+    if in_database != (query is not None) or (push_down and not in_database):
+        raise ValueError(
+            "--query and --push-down go with the address of a database, not with a file"
+        )
+    place = databases.file_of(labels) if in_database else Path(labels)
+    given: dict[str, Any] = {
+        "request": party_files.parts_of(request),
+        "to": None if dry_run else out,
+        "vault_is_guessed": vault is None,
+        "progress": _shown,
         **how,
-    )
+    }
+    if query is None:
+        table = _table(labels, *columns, as_written=[how["label_column"]])
+        found = two_parties.answer(table, vault=vault or _beside(place), **given)
+    else:
+        with databases.opened(labels, query) as rows:
+            table = rows if push_down else rows.table(*columns)
+            found = two_parties.answer(table, vault=vault or _beside(place), **given)
     payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
     of_whom = ""
     if found.persons is not None:
@@ -161,16 +183,91 @@ def release(
     return Answer(facts={**asdict(found), **written}, words=lines)
 
 
+def buckets(*, features: str, budget: float, share: float) -> Answer:
+    """Propose histograms to request from a party that noises them."""
+    planned = planned_buckets(_table(features), epsilon=budget, share=share)
+    columns = planned["column"].unique().tolist()
+    facts = {
+        "columns": columns,
+        "epsilon": budget,
+        "scale": float(planned["scale"].iloc[0]),
+        "l1": len(columns),
+        "buckets": planned.astype(object).where(planned.notna(), None).to_dict("records"),
+    }
+    return Answer(facts=facts, words=planned.to_csv(index=False).rstrip())
+
+
+def _beside(labels: Path | None) -> Path:
+    """Return the vault of labels in a file; those of a server have none beside them."""
+    if labels is None:
+        raise ValueError(
+            "name the vault of these labels with --vault DIR: no file stands beside it"
+        )
+    return labels.with_suffix(".vault")
+
+
 def fit(
     *,
+    features: Sequence[str],
+    release: Sequence[str] = (),
+    histograms: str | None = None,
+    noise: str | None = None,
+    l1: float | None = None,
+    epsilon: float | None = None,
+    estimator: str | None,
+    seed: int,
+    out: str,
+    request: Sequence[str] = (),
+) -> Answer:
+    """Fit a classifier to releases or histograms, and write it for `labeldp predict`."""
+    if (histograms is None) != bool(release):
+        raise ValueError("name what to learn from: either --release DIR or --histograms FILE")
+    if histograms is None:
+        if (noise, l1, epsilon) != (None, None, None):
+            raise ValueError(
+                "--noise, --l1 and --epsilon are of --histograms; a release has its own"
+            )
+        return _fit_releases(features, release, estimator, seed, out, request)
+    if (noise is None) != (l1 is None) or len(features) > 1:
+        raise ValueError("--histograms takes one table, and --noise laplace goes with --l1")
+    table = _table(features[0])
+    model = fit_histograms(
+        table,
+        _table(histograms, "column", "category"),
+        epsilon=epsilon,
+        l1=l1,
+        estimator=_estimator(estimator, len(table), seed),
+        seed=seed,
+    )
+    model.save(out)
+    origin = model.origin
+    stated = "no epsilon was stated" if epsilon is None else f"epsilon {epsilon:g} as stated"
+    return Answer(
+        facts={
+            "rows": len(table),
+            "estimator": origin.method.partition(" on ")[0],
+            "epsilon": origin.epsilon,
+            "delta": origin.delta,
+            "epsilon_stated_by": origin.stated_by,
+            "bytes": _bytes(Path(out)),
+            "folder": out,
+        },
+        words=[
+            f"{out}: a model of histograms; {stated} by {origin.stated_by}, which labeldp can't "
+            "check and which no vault of yours has paid",
+            f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
+        ],
+    )
+
+
+def _fit_releases(
     features: Sequence[str],
     release: Sequence[str],
     estimator: str | None,
     seed: int,
     out: str,
-    request: Sequence[str] = (),
-) -> Any:
-    """Fit a classifier to releases, and write it for `labeldp predict`."""
+    request: Sequence[str],
+) -> Answer:
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
     releases = [party_files.read_release(each) for each in folders]
     unknown = _refuse_others(releases, release, request)

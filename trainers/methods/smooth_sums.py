@@ -163,7 +163,7 @@ class SumQuestion(SmoothFunctions):
         target = share * (known - self.totals[:, None] / num_classes - self.mixing @ linear)
         target += (each * weights).T @ guess
         rates = project_to_simplex(guess.mean(0, keepdims=True))[0] + 1 / count
-        slopes, offsets = _logistic(
+        slopes, offsets = fit_logistic(
             weights,
             each,
             target,
@@ -340,14 +340,14 @@ def _whole(values: Floats, units: Floats, longest: float) -> Floats:
     return np.asarray(np.clip(whole, -_LARGEST, _LARGEST), np.float32)
 
 
-def _logistic(
+def fit_logistic(
     weights: Floats,
     each: Floats,
     target: NDArray[np.float64],
     rates: NDArray[np.float64],
     *,
     strengths: NDArray[np.float64],
-    noise_variance: float,
+    noise_variance: float | NDArray[np.float64],
     share: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit a logistic model to sums `target` [M, K] of one-hot labels along weights [n, M].
@@ -355,8 +355,8 @@ def _logistic(
     The row of each counts for as much as `each` [n, 1] says, in the sums and in the likelihood.
 
     The prior of its coefficients is the kernel's, times the factor that makes the sums likeliest.
-    Noise of variance `noise_variance` is in sums over all rows, of which n are the given share.
-    Returns its slopes [M, K] and offsets [K].
+    Noise of variance `noise_variance`, one or [M, 1], is in sums over all rows, of which n are the
+    given share. Returns its slopes [M, K] and offsets [K].
     """
     size, num_classes = len(weights), len(rates)
     squared = np.square(weights, dtype=np.float32)

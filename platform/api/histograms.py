@@ -1,0 +1,89 @@
+"""Models of histograms of labels that another party counted and noised (`fit_histograms`).
+
+No label and no vault is here: the noise was drawn elsewhere, and its epsilon is what that party
+states. It stands in the model as stated, apart from anything that a vault of labeldp paid.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.platform.api.fitting import number_rows
+from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
+from labeldp.trainers.methods.histograms import NoisyHistograms
+from labeldp.trainers.models.trained_model import Origin, TrainedModel
+from labeldp.trainers.settings.estimators import EstimatorPredictor
+
+
+@_validate.plain_numbers
+def fit_histograms(
+    features: pd.DataFrame,
+    histograms: pd.DataFrame,
+    *,
+    epsilon: float | None = None,
+    l1: float | None = None,
+    classes: Sequence[str] = ("no", "yes"),
+    estimator: Any = None,
+    seed: int = 0,
+) -> TrainedModel:
+    """Fit a classifier to noisy counts of labels in buckets of the rows of a table.
+
+    Args:
+        features: One row per label; columns without a bucket are not used.
+        histograms: A row for each bucket, as `NoisyHistograms.read` takes it.
+        epsilon: Of all counts together, as the party states it that drew their noise. Without it
+            the model states an infinite one.
+        l1: The most that one label adds to all counts together. Then all of them have the Laplace
+            noise of W3C Attribution, of scale 2 x `l1` / `epsilon`; otherwise the table has it.
+        classes: Names of the other class and of the counted one.
+        estimator: Any scikit-learn classifier. If None, boosted trees of one column each.
+        seed: Of samples.
+
+    Raises:
+        ValueError: The table is no such table, or is of other features.
+    """
+    scale = None
+    if l1 is not None:
+        if epsilon is None or not (epsilon > 0 and l1 > 0 and math.isfinite(l1)):
+            raise ValueError(
+                f"l1 is {l1:g} and epsilon {epsilon}; noise of scale 2 x l1 / epsilon needs both "
+                "above 0"
+            )
+        scale = 2 * l1 / epsilon
+    read = NoisyHistograms.read(histograms, scale=scale)
+    soft = read.soft_labels(features)
+    data = number_rows(features[read.columns], num_classes=2, keep=read.columns)
+    some = some_of(len(soft), seed=seed)
+    rows = data.train_features[some]
+    if estimator is None:
+        model = named_estimator("boosting", rows=len(rows), seed=seed)
+        # Weights in place of draws: these trees take them, and have no noise of a draw.
+        model.set_params(interaction_cst="no_interactions")
+        weights = soft[some].T.ravel()
+        model.fit(np.vstack([rows, rows]), np.repeat([0, 1], len(rows)), sample_weight=weights)
+    else:
+        model = fit_to_soft_labels(estimator, rows, soft[some], seed=seed)
+    learner = model.steps[-1][1] if hasattr(model, "steps") else model
+    origin = Origin(
+        method=f"{type(learner).__name__} on histograms",
+        epsilon=math.inf if epsilon is None else epsilon,
+        delta=0.0,
+        num_classes=2,
+        classes=tuple(map(str, classes)),
+        data_name="own",
+        fingerprint="",
+        trial="",
+        seed=seed,
+        noise=NoiseKind.PLAIN,
+        stated_by="the party that drew the noise",
+    )
+    return TrainedModel(
+        predictor=EstimatorPredictor(estimator=model, num_classes=2),
+        preprocessing=data.preprocessing,
+        origin=origin,
+    )

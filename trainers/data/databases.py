@@ -1,0 +1,246 @@
+"""Labels in a database: read by one query, in batches, and never written to.
+
+`duckdb:FILE` is read by DuckDB, other addresses by SQLAlchemy (`postgresql://user@host/name`). The
+connection, or each of its transactions, is read-only where the engine knows that. The query stands
+within another one, so that one that writes is no query there. An address has no password: it would
+be in the list of processes, and in a shell's history.
+
+No message of a database is passed on that may quote a value: it would be a label.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+
+from labeldp.trainers.data.files import DataFileError, first_line, read_bytes
+
+PASSWORD, PASSWORD_FILE = "LABELDP_DATABASE_PASSWORD", "LABELDP_DATABASE_PASSWORD_FILE"
+_DUCKDB = "duckdb:"
+_BATCH = 50_000
+_SECRET = re.compile(r"(password|passwd|pwd|token)\s*=", re.IGNORECASE)
+_SELECT = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(select|with)\b", re.IGNORECASE | re.DOTALL)
+#: Statements that make a connection read-only; PostgreSQL's is an option of SQLAlchemy.
+_READ_ONLY = {
+    "sqlite": "PRAGMA query_only = ON",
+    "mysql": "SET SESSION TRANSACTION READ ONLY",
+    "mariadb": "SET SESSION TRANSACTION READ ONLY",
+}
+#: Kinds of errors whose words are about names, rights and places, but for those that quote values.
+_SAID = {"OperationalError", "ProgrammingError", "InternalError", "SQLAlchemyError"}
+_QUOTING = {"InvalidInputException", "RaiseException"}
+_KINDS = _SAID | {"DatabaseError", "InterfaceError"}
+
+
+def is_address(text: str) -> bool:
+    """Whether it names a database, and not a file."""
+    return text.startswith(_DUCKDB) or "://" in text
+
+
+def file_of(address: str) -> Path | None:
+    """Return the file that an address names; None for a server, or DuckDB in memory."""
+    kind, _, place = address.partition(":")
+    if kind.partition("+")[0] not in ("duckdb", "sqlite"):
+        return None
+    place = place.removeprefix("///").partition("?")[0]
+    return Path(place) if place else None
+
+
+class QueriedLabels:
+    """The rows of a query; the two kinds of connection differ in `_read` and `_lend`."""
+
+    def __init__(self, connection: Any, query: str, *, where: str) -> None:
+        self._connection = connection
+        self._where = where
+        # A comment at its end must not take the bracket.
+        self._query = f"({query}\n) AS labels"
+
+    def check(self, *columns: str) -> None:
+        """Refuse columns that the query does not give."""
+        known = list(self._rows(f"SELECT * FROM {self._query} WHERE 1 = 0"))
+        if lacking := [name for name in columns if name not in known]:
+            raise DataFileError(
+                f"the query gives no column {lacking[0]!r}, but {', '.join(map(str, known))}; name "
+                "the column as the query does, or rename it there with AS"
+            )
+
+    def table(self, *columns: str) -> pd.DataFrame:
+        """Return columns of the query, read in batches."""
+        self.check(*columns)
+        names = ", ".join(self._quoted(name) for name in dict.fromkeys(columns))
+        return self._rows(f"SELECT {names} FROM {self._query}")
+
+    def counts(
+        self, ids: pd.Series, parts: NDArray[np.integer], *, id_column: str, label_column: str
+    ) -> pd.DataFrame:
+        """Return how many rows have each label in each part, counted by the database.
+
+        Args:
+            ids: Of some rows, as `table` returned them [n].
+            parts: Number of the part of each of them [n].
+            id_column: Of the query.
+            label_column: Likewise.
+
+        Returns:
+            Columns `part` (missing for rows of no part), `label` and `count`.
+
+        Raises:
+            DataFileError: It is a database other than DuckDB and PostgreSQL, or refuses.
+        """
+        own = self._quoted(id_column)
+        label = self._quoted(label_column)
+        with _in_words(self._where):
+            self._lend(own, pd.DataFrame({"id": ids.to_numpy(), "part": parts}))
+        return self._rows(
+            f"SELECT lent.part AS part, labels.{label} AS label, COUNT(*) AS count "
+            f"FROM {self._query} LEFT JOIN labeldp_request AS lent ON labels.{own} = lent.id "
+            f"GROUP BY lent.part, labels.{label}"
+        )
+
+    def _rows(self, query: str) -> pd.DataFrame:
+        with _in_words(self._where):
+            return self._read(query)
+
+    def _quoted(self, name: str) -> str:
+        doubled = name.replace('"', '""')
+        return f'"{doubled}"'
+
+    def _read(self, query: str) -> pd.DataFrame:
+        found: pd.DataFrame = self._connection.execute(query).to_arrow_reader(_BATCH).read_pandas()
+        return found
+
+    def _lend(self, own: str, rows: pd.DataFrame) -> None:
+        """Make the rows a temporary table, whose ids have the type of the query's column `own`."""
+        self._connection.register("labeldp_request", rows)
+
+
+class _BySqlAlchemy(QueriedLabels):
+    def _quoted(self, name: str) -> str:
+        return str(self._connection.dialect.identifier_preparer.quote_identifier(name))
+
+    def _read(self, query: str) -> pd.DataFrame:
+        result = self._connection.exec_driver_sql(query)
+        names = list(result.keys())
+        parts = [
+            pd.DataFrame(map(tuple, some), columns=names, dtype=object)
+            for some in result.partitions(_BATCH)
+        ]
+        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=names)
+
+    def _lend(self, own: str, rows: pd.DataFrame) -> None:
+        if self._connection.dialect.name != "postgresql":
+            raise DataFileError(
+                f"{self._where} can't count labels for a request; leave out --push-down, which is "
+                "for DuckDB and PostgreSQL"
+            )
+        # Only the temporary table is made in a transaction that may write.
+        self._connection.rollback()
+        self._connection.execution_options(postgresql_readonly=False)
+        self._connection.exec_driver_sql(
+            "CREATE TEMPORARY TABLE labeldp_request AS "
+            f"SELECT {own} AS id, 0 AS part FROM {self._query} WHERE 1 = 0"
+        )
+        cursor = self._connection.connection.driver_connection.cursor()
+        with cursor.copy("COPY labeldp_request FROM STDIN") as copied:
+            for row in rows.itertuples(index=False):
+                copied.write_row(row)
+        self._connection.commit()
+        self._connection.execution_options(postgresql_readonly=True)
+
+
+@contextmanager
+def opened(address: str, query: str) -> Iterator[QueriedLabels]:
+    """Open the rows of a query for reading.
+
+    Args:
+        address: `duckdb:FILE`, or one of SQLAlchemy without a password: that is in the environment
+            (`LABELDP_DATABASE_PASSWORD`), in the file that `LABELDP_DATABASE_PASSWORD_FILE` names,
+            or where the database's own library looks for it.
+        query: One SELECT.
+
+    Raises:
+        DataFileError: Address or query are refused, by us or by the database.
+    """
+    if _SECRET.search(address) or _SECRET.search(query) or re.search(r"://[^/@]*:[^/@]*@", address):
+        raise DataFileError(
+            "the address or the query has a password, which other users of this machine can see in "
+            f"its list of processes; leave it out, and put it into {PASSWORD}, or into a file "
+            f"that {PASSWORD_FILE} names"
+        )
+    plain = query.strip().removesuffix(";")
+    if not _SELECT.match(plain) or ";" in plain:
+        raise DataFileError(
+            "--query must be one SELECT, without a semicolon: labels are only read, and a query "
+            "that writes is refused"
+        )
+    file = file_of(address)
+    if file is not None and not file.is_file():
+        raise DataFileError(f"{file} does not exist, and no database is made; check the address")
+    with _in_words(address):
+        if address.startswith(_DUCKDB):
+            connection = _duckdb(file)
+            kind = QueriedLabels
+        else:
+            connection = _by_sqlalchemy(address)
+            kind = _BySqlAlchemy
+    with closing(connection):
+        yield kind(connection, plain, where=address)
+
+
+def _duckdb(file: Path | None) -> Any:
+    import duckdb
+
+    connection = duckdb.connect(str(file or ":memory:"), read_only=file is not None)
+    connection.execute("BEGIN TRANSACTION")
+    return connection
+
+
+def _by_sqlalchemy(address: str) -> Any:
+    from sqlalchemy import create_engine, make_url
+    from sqlalchemy.pool import NullPool
+
+    url = make_url(address)
+    if url.drivername == "postgresql":
+        url = url.set(drivername="postgresql+psycopg")
+    if PASSWORD_FILE in os.environ:
+        url = url.set(password=read_bytes(os.environ[PASSWORD_FILE]).decode().rstrip("\n"))
+    elif PASSWORD in os.environ:
+        url = url.set(password=os.environ[PASSWORD])
+    connection = create_engine(url, poolclass=NullPool, hide_parameters=True).connect()
+    if statement := _READ_ONLY.get(connection.dialect.name):
+        connection.exec_driver_sql(statement)
+        connection.rollback()
+    options: dict[str, Any] = {"stream_results": True, "no_parameters": True}
+    if connection.dialect.name == "postgresql":
+        options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
+    return connection.execution_options(**options)
+
+
+@contextmanager
+def _in_words(where: str) -> Iterator[None]:
+    """Turn errors of a database into one sentence, which quotes no value."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise DataFileError(
+            f"{where} needs the package {error.name}, which is not installed: pip install duckdb "
+            "sqlalchemy 'psycopg[binary]', or the driver of your database"
+        ) from None
+    except (DataFileError, OSError):
+        raise
+    except Exception as error:  # the two libraries have no base of errors in common
+        cause = getattr(error, "orig", None) or error
+        kinds = {kind.__name__ for kind in type(cause).__mro__}
+        if not kinds & _KINDS:
+            raise
+        said = first_line(cause) if kinds & _SAID and not kinds & _QUOTING else "it quotes a value"
+        raise DataFileError(
+            f"{where} refuses ({type(cause).__name__}: {said}); nothing was released. Check "
+            "address, rights and query"
+        ) from None
