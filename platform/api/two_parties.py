@@ -334,7 +334,7 @@ def answer(
         persons = _persons(table, places, parts, label_column, person_column)
     parts, side, groups = _payers(parts, persons, most=max_labels_per_person)
     if isinstance(labels, QueriedLabels):
-        # Labels of another order stand for these counts: a store of other requests has the true one.
+        # The order of these labels holds for this request alone, so that its store is its own.
         side = replace(side, rows=f"{side.rows} counted for {parts.first.digest}")
     priced_at = epsilon / (1 if groups is None else groups.most)
     question = _Question(

@@ -595,6 +595,11 @@ VERBS = (
             multiple=True,
         ),
         flag("--without-model", "leave the model out"),
+        option(
+            "--registry",
+            "also write a record for OpenDP's Deployment Registry, and a page for NIST SP 800-226",
+            "FILE.yaml",
+        ),
         _ALLOW_CODE,
     ),
     Verb(

@@ -33,7 +33,10 @@ _READ_ONLY = {
     "mariadb": "SET SESSION TRANSACTION READ ONLY",
 }
 #: Kinds of errors whose words are about names, rights and places, but for those that quote values.
-_SAID = {"OperationalError", "ProgrammingError", "InternalError", "SQLAlchemyError"}
+_SAID = {
+    *("OperationalError", "ProgrammingError", "InternalError"),
+    *("NotSupportedError", "SQLAlchemyError"),
+}
 _QUOTING = {"InvalidInputException", "RaiseException"}
 _KINDS = _SAID | {"DatabaseError", "InterfaceError"}
 
@@ -112,7 +115,7 @@ class QueriedLabels:
         return f'"{doubled}"'
 
     def _read(self, query: str) -> pd.DataFrame:
-        found: pd.DataFrame = self._connection.execute(query).to_arrow_reader(_BATCH).read_pandas()
+        found: pd.DataFrame = self._connection.sql(query).to_arrow_reader(_BATCH).read_pandas()
         return found
 
     def _lend(self, own: str, rows: pd.DataFrame) -> None:
@@ -141,17 +144,18 @@ class _BySqlAlchemy(QueriedLabels):
             )
         # Only the temporary table is made in a transaction that may write.
         self._connection.rollback()
-        self._connection.execution_options(postgresql_readonly=False)
-        self._connection.exec_driver_sql(
-            "CREATE TEMPORARY TABLE labeldp_request AS "
-            f"SELECT {own} AS id, 0 AS part FROM {self._query} WHERE 1 = 0"
-        )
-        cursor = self._connection.connection.driver_connection.cursor()
-        with cursor.copy("COPY labeldp_request FROM STDIN") as copied:
-            for row in rows.itertuples(index=False):
-                copied.write_row(row)
-        self._connection.commit()
-        self._connection.execution_options(postgresql_readonly=True)
+        driver = self._connection.connection.driver_connection
+        driver.read_only = False
+        with driver.cursor() as cursor:
+            cursor.execute(
+                "CREATE TEMPORARY TABLE labeldp_request AS "
+                f"SELECT {own} AS id, 0 AS part FROM {self._query} WHERE 1 = 0"
+            )
+            with cursor.copy("COPY labeldp_request FROM STDIN") as copied:
+                for row in rows.itertuples(index=False):
+                    copied.write_row(row)
+        driver.commit()
+        driver.read_only = True
 
 
 @contextmanager
@@ -239,7 +243,11 @@ def _in_words(where: str) -> Iterator[None]:
         kinds = {kind.__name__ for kind in type(cause).__mro__}
         if not kinds & _KINDS:
             raise
-        said = first_line(cause) if kinds & _SAID and not kinds & _QUOTING else "it quotes a value"
+        said = (
+            first_line(cause)
+            if kinds & _SAID and not kinds & _QUOTING
+            else "its words may quote a value"
+        )
         raise DataFileError(
             f"{where} refuses ({type(cause).__name__}: {said}); nothing was released. Check "
             "address, rights and query"

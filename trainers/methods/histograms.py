@@ -16,6 +16,7 @@ smoothly along it. Counts of several columns need not agree.
 """
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -87,7 +88,7 @@ def _buckets_of(name: str, values: NDArray[Any], most: int) -> list[tuple[Any, .
             shares = np.linspace(0, 1, most + 1)[1:-1]
             cuts = np.unique(np.quantile(known, shares, method="higher"))
         ends = [None, *cuts[cuts > known.min()].tolist(), None]
-        buckets = [(name, low, high, None) for low, high in zip(ends, ends[1:], strict=False)]
+        buckets = [(name, low, high, None) for low, high in pairwise(ends)]
         rest = bool(missing.any())
     else:
         frequent = pd.Series([class_name(value) for value in known.tolist()]).value_counts()
