@@ -15,7 +15,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.api.fitting import number_rows
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
-from labeldp.trainers.methods.histograms import NoisyHistograms
+from labeldp.trainers.methods.histograms import labels_of_counts, read_histograms
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.estimators import EstimatorPredictor
 
@@ -35,7 +35,7 @@ def fit_histograms(
 
     Args:
         features: One row per label; columns without a bucket are not used.
-        histograms: A row for each bucket, as `NoisyHistograms.read` takes it.
+        histograms: A row for each bucket, as `read_histograms` takes it.
         epsilon: Of all counts together, as the party states it that drew their noise. Without it
             the model states an infinite one.
         l1: The most that one label adds to all counts together. Then all of them have the Laplace
@@ -55,9 +55,10 @@ def fit_histograms(
                 "above 0"
             )
         scale = 2 * l1 / epsilon
-    read = NoisyHistograms.read(histograms, scale=scale)
-    soft = read.soft_labels(features)
-    data = number_rows(features[read.columns], num_classes=2, keep=read.columns)
+    buckets = read_histograms(histograms, scale=scale)
+    soft = labels_of_counts(features, buckets)
+    columns = buckets["column"].unique().tolist()
+    data = number_rows(features[columns], num_classes=2, keep=columns)
     some = some_of(len(soft), seed=seed)
     rows = data.train_features[some]
     if estimator is None:

@@ -276,8 +276,8 @@ def answer(
     """Draw, charge and write the requested release, or state its price.
 
     Args:
-        labels: Secret: one row per id. Those of a query are counted by its database, and no label
-            leaves it: for a request for counts, in one part and without persons.
+        labels: Secret: one row per id. Those of a query are counted by its database, and none
+            leaves it: for counts of classes, in one part and without persons.
         request: As `read_request` returns it, or the folders of its parts (`parts_of`): of several
             parts one is in memory at a time. No id is in two of them.
         to: A new folder; None for a dry run, which charges nothing.
@@ -311,31 +311,25 @@ def answer(
     if not 0 <= most_missing <= 1:
         raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
     parts = Parts.of(request)
+    counted_for = ""
     if isinstance(labels, QueriedLabels):
-        _refuse_uncounted(parts, person_column)
-        labels.check(id_column, label_column)
-        table = labels.table(id_column)
-    else:
-        _refuse_missing(labels, label_column, what="the labels")
-        table = labels
-    ids = checked_ids(table, id_column, what="the labels")
+        if parts.first.clusters is None or len(parts) > 1 or person_column is not None:
+            raise ValueError(
+                "a database computes counts of classes alone (--method clusters), for a request in "
+                "one part and without --person-column; leave out --push-down"
+            )
+        labels = _counted(labels, parts.first, id_column, label_column)
+        # Whose label is whose holds for this request alone, so that its releases are kept apart.
+        counted_for = f" counted for {parts.first.digest}"
+    _refuse_missing(labels, label_column, what="the labels")
+    ids = checked_ids(labels, id_column, what="the labels")
     places = pd.Index(ids).get_indexer(parts.ids)
-    if isinstance(labels, QueriedLabels):
-        numbers = _counted(labels, table[id_column], places, parts.first, label_column, missing)
-    else:
-        of_rows = _class_or_none(labels[label_column], parts.first.classes, missing)
-        numbers = np.where(places < 0, -1, of_rows[places])
-    absent = numbers < 0
-    _refuse_absent(absent, ids, places, parts, missing, most_missing)
-    if missing is not None:
-        numbers[absent] = class_numbers([missing], parts.first.classes)[0]
+    numbers, absent = _joined(labels[label_column], ids, places, parts, missing, most_missing)
     persons = None
     if person_column is not None:
-        persons = _persons(table, places, parts, label_column, person_column)
+        persons = _persons(labels, places, parts, label_column, person_column)
     parts, side, groups = _payers(parts, persons, most=max_labels_per_person)
-    if isinstance(labels, QueriedLabels):
-        # The order of these labels holds for this request alone, so that its store is its own.
-        side = replace(side, rows=f"{side.rows} counted for {parts.first.digest}")
+    side = replace(side, rows=side.rows + counted_for)
     priced_at = epsilon / (1 if groups is None else groups.most)
     question = _Question(
         parts=parts,
@@ -350,7 +344,7 @@ def answer(
         ),
         priced_at=priced_at,
         delta=delta,
-        absent=int(absent.sum()),
+        absent=absent,
         relabel=relabel,
     )
     shared = vault if isinstance(vault, SharedVault) else None
@@ -375,6 +369,33 @@ def answer(
                 found = replace(found, vault=str(place))
             _draw(question, shared, out, found, progress)
     return found
+
+
+def _counted(
+    labels: QueriedLabels, request: Request, id_column: str, label_column: str
+) -> pd.DataFrame:
+    """Return ids and labels that have the counts of each group in a database, which are exact.
+
+    Which label of a group is whose is not known: they are in the order of their names.
+    """
+    assert request.clusters is not None
+    labels.check(id_column, label_column)
+    table = labels.table(id_column)
+    places = pd.Index(request.ids).get_indexer(checked_ids(table, id_column, what="the labels"))
+    groups = np.where(places < 0, -1, request.clusters.astype(np.int64)[places])
+    found = labels.counts(table[id_column], groups, id_column=id_column, label_column=label_column)
+    found = found.sort_values(["part", "label"], key=lambda column: column.astype(str))
+    each = np.repeat(np.arange(len(found)), found["count"].astype(np.int64))
+    order = np.argsort(groups.astype(str), kind="stable")
+    if not np.array_equal(found["part"].to_numpy(np.int64)[each], groups[order]):
+        raise ValueError(
+            "the query gave other rows when its labels were counted than when its ids were read; "
+            "nothing was released. Run the command again when the table is at rest, and let the "
+            "query give equal rows each time"
+        )
+    known = np.empty(len(table), object)
+    known[order] = found["label"].astype(object).to_numpy()[each]
+    return table.assign(**{label_column: known})
 
 
 def _payers(
@@ -552,96 +573,43 @@ def _persons(
     return persons[places]
 
 
-def _refuse_uncounted(parts: Parts, person_column: str | None) -> None:
-    if parts.first.method != "clusters" or len(parts) > 1 or person_column is not None:
-        raise ValueError(
-            "a database computes counts of classes alone (--method clusters), for a request in one "
-            "part and without --person-column; leave out --push-down, which reads the labels"
-        )
-
-
-def _counted(
-    labels: QueriedLabels,
-    own_ids: pd.Series,
-    places: NDArray[np.intp],
-    request: Request,
-    label_column: str,
-    missing: str | None,
-) -> NDArray[np.int64]:
-    """Return labels [N], below 0 for none, that have the counts of each group in a database.
-
-    Which label of a group is whose is not known: ids without a row have none, and the others are in
-    the order of the classes. The counts are all that a release takes of them.
-    """
-    assert request.clusters is not None
-    has_row = places >= 0
-    found = labels.counts(
-        own_ids.iloc[places[has_row]],
-        request.clusters[has_row],
-        id_column=str(own_ids.name),
-        label_column=label_column,
-    )
-    classes = _class_or_none(found["label"], request.classes, missing)
-    counts = found["count"].to_numpy(np.int64)
-    asked = found["part"].notna().to_numpy()
-    if counts.sum() != len(own_ids) or counts[asked].sum() != has_row.sum():
-        raise ValueError(
-            "the query gave other rows when its labels were counted than when its ids were read; "
-            "nothing was released. Run the command again when the table is at rest, and let the "
-            "query give equal rows each time"
-        )
-    sizes = np.bincount(request.clusters)
-    table = np.zeros((len(sizes), 1 + len(request.classes)), np.int64)
-    known = asked & (classes >= 0)
-    np.add.at(table, (found["part"][known].astype(np.int64), 1 + classes[known]), counts[known])
-    table[:, 0] = sizes - table.sum(1)
-    numbers = np.empty(len(places), np.int64)
-    each = np.tile(np.arange(-1, len(request.classes)), len(sizes))
-    numbers[np.lexsort((has_row, request.clusters))] = np.repeat(each, table.ravel())
-    return numbers
-
-
-def _class_or_none(
-    labels: pd.Series, classes: Sequence[str], missing: str | None
-) -> NDArray[np.int64]:
-    """Return the number of each label's class [N], -1 where there is no label."""
-    column = labels.astype(object).to_numpy()
-    numbers = class_places(column, classes)
-    # Each label by itself: a word for none, unless a class is called so.
-    none = [pd.isna(label) or str(label).strip() in MISSING for label in column.tolist()]
-    known = ~np.array(none, bool) | (numbers >= 0)
-    # All labels are checked for any request: otherwise a refused request for one id and some of
-    # the classes would reveal that the label is another one.
-    class_numbers([*column[known], *([] if missing is None else [missing])], classes)
-    return numbers
-
-
-def _refuse_absent(
-    absent: NDArray[np.bool_],
+def _joined(
+    labels: pd.Series,
     ids: NDArray[np.str_],
     places: NDArray[np.intp],
     request: Parts,
     missing: str | None,
     most_missing: float,
-) -> None:
-    """Refuse a request for ids without a label [N], if `missing` is no class for so many."""
-    count = f"{absent.sum():,} of {len(absent):,} ids of the request have no label"
-    lacking = request.ids[places < 0][:1].tolist()
+) -> tuple[NDArray[np.int64], int]:
+    """The label of each id of the request as a number [N], and how many ids have none.
+
+    `labels` have `ids`; `places` [N] are the rows of the request's, or below 0.
+    """
+    column, classes = labels.astype(object).to_numpy(), request.first.classes
+    # Each label by itself: a word for none, unless a class is called so.
+    none = [pd.isna(label) or str(label).strip() in MISSING for label in column.tolist()]
+    known = ~np.array(none) | (class_places(column, classes) >= 0)
+    # All labels are checked for any request: otherwise a refused request for one id and some of
+    # the classes would reveal that the label is another one.
+    class_numbers([*column[known], *([] if missing is None else [missing])], classes)
+    absent = (places < 0) | ~known[places]
     # A refusal would reveal the labels of a few ids that have no row: nothing depends on these.
     if len(absent) >= _FEW and absent.mean() > most_missing:
         raise ValueError(
-            f"{count}, more than a share of {most_missing:g}; both files must write ids alike: "
-            f"the request has {str((lacking or request.ids)[0])!r}, the labels have "
-            f"{str(ids[0])!r}. If so few are known, state it with --most-missing SHARE; tell "
-            "nobody that the request was refused"
+            f"{absent.sum():,} of {len(absent):,} ids of the request have no label, more than a "
+            f"share of {most_missing:g}; both files must write ids alike: the request has "
+            f"{str(request.ids[absent][0])!r}, the labels have {str(ids[0])!r}. If so few are "
+            "known, state it with --most-missing SHARE; tell nobody that the request was refused"
         )
     if absent.any() and missing is None:
-        such_as = f", such as {lacking[0]!r}" if lacking else ""
         raise ValueError(
-            f"{count}{such_as}; if both files write ids alike, give their class "
+            f"{absent.sum():,} of {len(absent):,} ids of the request have no label, such as "
+            f"{str(request.ids[absent][0])!r}; if both files write ids alike, give their class "
             "with --missing CLASS (such as no purchase), or let the other party write a request "
             "without them"
         )
+    joined = np.where(absent, missing, column[places])
+    return class_numbers(joined, classes), int(absent.sum())
 
 
 # ------------------------------------------------------------------------- the party with features

@@ -2,6 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,7 @@ from labeldp.trainers.data.own_files import parquet_count, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
 from labeldp.trainers.methods.histograms import planned_buckets
+from labeldp.trainers.models.trained_model import TrainedModel
 
 
 def request(
@@ -123,26 +125,16 @@ def release(
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
-    in_database = databases.is_address(labels)
-    if in_database != (query is not None) or (push_down and not in_database):
-        raise ValueError(
-            "--query and --push-down go with the address of a database, not with a file"
+    with _labels(labels, query, push_down, columns) as table:
+        found = two_parties.answer(
+            table,
+            party_files.parts_of(request),
+            None if dry_run else out,
+            vault=vault or _beside(labels),
+            vault_is_guessed=vault is None,
+            progress=_shown,
+            **how,
         )
-    place = databases.file_of(labels) if in_database else Path(labels)
-    given: dict[str, Any] = {
-        "request": party_files.parts_of(request),
-        "to": None if dry_run else out,
-        "vault_is_guessed": vault is None,
-        "progress": _shown,
-        **how,
-    }
-    if query is None:
-        table = _table(labels, *columns, as_written=[how["label_column"]])
-        found = two_parties.answer(table, vault=vault or _beside(place), **given)
-    else:
-        with databases.opened(labels, query) as rows:
-            table = rows if push_down else rows.table(*columns)
-            found = two_parties.answer(table, vault=vault or _beside(place), **given)
     payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
     of_whom = ""
     if found.persons is not None:
@@ -197,19 +189,35 @@ def buckets(*, features: str, budget: float, share: float) -> Answer:
     return Answer(facts=facts, words=planned.to_csv(index=False).rstrip())
 
 
-def _beside(labels: Path | None) -> Path:
-    """Return the vault of labels in a file; those of a server have none beside them."""
-    if labels is None:
+@contextmanager
+def _labels(
+    labels: str, query: str | None, push_down: bool, columns: Sequence[str]
+) -> Iterator[pd.DataFrame | databases.QueriedLabels]:
+    """Yield columns of a file or of a query, or the query itself; the second holds the labels."""
+    if databases.is_address(labels) != (query is not None) or (push_down and query is None):
+        raise ValueError("--query goes with the address of a database, and --push-down with both")
+    if query is None:
+        yield _table(labels, *columns, as_written=[columns[1]])
+        return
+    with databases.opened(labels, query) as rows:
+        yield rows if push_down else rows.table(*columns)
+
+
+def _beside(labels: str) -> Path:
+    """Return the vault beside labels in a file; those of a server have none."""
+    place = databases.file_of(labels) if databases.is_address(labels) else Path(labels)
+    if place is None:
         raise ValueError(
             "name the vault of these labels with --vault DIR: no file stands beside it"
         )
-    return labels.with_suffix(".vault")
+    return place.with_suffix(".vault")
 
 
 def fit(
     *,
     features: Sequence[str],
     release: Sequence[str] = (),
+    request: Sequence[str] = (),
     histograms: str | None = None,
     noise: str | None = None,
     l1: float | None = None,
@@ -217,57 +225,59 @@ def fit(
     estimator: str | None,
     seed: int,
     out: str,
-    request: Sequence[str] = (),
 ) -> Answer:
     """Fit a classifier to releases or histograms, and write it for `labeldp predict`."""
     if (histograms is None) != bool(release):
         raise ValueError("name what to learn from: either --release DIR or --histograms FILE")
+    if (noise is None) != (l1 is None) or (release and (noise, epsilon) != (None, None)):
+        raise ValueError(
+            "--noise laplace goes with --l1, and both and --epsilon with --histograms: a release "
+            "states its own"
+        )
     if histograms is None:
-        if (noise, l1, epsilon) != (None, None, None):
-            raise ValueError(
-                "--noise, --l1 and --epsilon are of --histograms; a release has its own"
-            )
-        return _fit_releases(features, release, estimator, seed, out, request)
-    if (noise is None) != (l1 is None) or len(features) > 1:
-        raise ValueError("--histograms takes one table, and --noise laplace goes with --l1")
-    table = _table(features[0])
-    model = fit_histograms(
-        table,
-        _table(histograms, "column", "category"),
-        epsilon=epsilon,
-        l1=l1,
-        estimator=_estimator(estimator, len(table), seed),
-        seed=seed,
-    )
+        model, rows, notes = _of_releases(features, release, request, estimator, seed)
+    else:
+        table = _table(features[0])
+        rows = len(table)
+        model = fit_histograms(
+            table,
+            _table(histograms, "column", "category"),
+            epsilon=epsilon,
+            l1=l1,
+            estimator=_estimator(estimator, rows, seed),
+            seed=seed,
+        )
+        notes = [f"epsilon is stated by {model.origin.stated_by}: no vault of yours paid it"]
     model.save(out)
-    origin = model.origin
-    stated = "no epsilon was stated" if epsilon is None else f"epsilon {epsilon:g} as stated"
+    origin, size = model.origin, _bytes(Path(out))
+    name = origin.method.partition(" on ")[0]
+    paid = {"epsilon": origin.epsilon, "delta": origin.delta}
+    what = "released labels" if histograms is None else "rows in histograms"
     return Answer(
         facts={
-            "rows": len(table),
-            "estimator": origin.method.partition(" on ")[0],
-            "epsilon": origin.epsilon,
-            "delta": origin.delta,
+            "rows": rows,
+            "estimator": name,
+            **paid,
             "epsilon_stated_by": origin.stated_by,
-            "bytes": _bytes(Path(out)),
+            "bytes": size,
             "folder": out,
         },
         words=[
-            f"{out}: a model of histograms; {stated} by {origin.stated_by}, which labeldp can't "
-            "check and which no vault of yours has paid",
+            f"{out}: {name} of {rows:,} {what}, {price(**paid)} for the id that paid most",
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
+            *notes,
         ],
     )
 
 
-def _fit_releases(
+def _of_releases(
     features: Sequence[str],
     release: Sequence[str],
+    request: Sequence[str],
     estimator: str | None,
     seed: int,
-    out: str,
-    request: Sequence[str],
-) -> Answer:
+) -> tuple[TrainedModel, int, list[str]]:
+    """Return a model of releases, the number of their labels, and notes."""
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
     releases = [party_files.read_release(each) for each in folders]
     unknown = _refuse_others(releases, release, request)
@@ -280,25 +290,8 @@ def _fit_releases(
         tables = (_table(each, releases[0].id_column) for each in features)
     learner = _estimator(estimator, rows, seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
-    model.save(out)
-    origin, size = model.origin, _bytes(Path(out))
-    name = origin.method.partition(" on ")[0]
-    paid = {"epsilon": origin.epsilon, "delta": origin.delta}
-    return Answer(
-        facts={
-            "rows": rows,
-            "estimator": name,
-            **paid,
-            "bytes": size,
-            "folder": out,
-        },
-        words=[
-            f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
-            f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
-            *(f"{unknown} releases were not compared with a request: --request DIR",)
-            * (unknown > 0),
-        ],
-    )
+    note = f"{unknown} releases were not compared with a request: --request DIR"
+    return model, rows, [note] * (unknown > 0)
 
 
 def _rows_of_parts(

@@ -1,11 +1,8 @@
 """Labels in a database: read by one query, in batches, and never written to.
 
-`duckdb:FILE` is read by DuckDB, other addresses by SQLAlchemy (`postgresql://user@host/name`). The
-connection, or each of its transactions, is read-only where the engine knows that. The query stands
-within another one, so that one that writes is no query there. An address has no password: it would
-be in the list of processes, and in a shell's history.
-
-No message of a database is passed on that may quote a value: it would be a label.
+`duckdb:FILE` is read by DuckDB, other addresses by SQLAlchemy. Connections or transactions are
+read-only where the engine knows that. The query stands within another one, where one that writes
+is no query. No message of a database is passed on that may quote a value: it would be a label.
 """
 
 import os
@@ -24,21 +21,13 @@ from labeldp.trainers.data.files import DataFileError, first_line, read_bytes
 PASSWORD, PASSWORD_FILE = "LABELDP_DATABASE_PASSWORD", "LABELDP_DATABASE_PASSWORD_FILE"
 _DUCKDB = "duckdb:"
 _BATCH = 50_000
-_SECRET = re.compile(r"(password|passwd|pwd|token)\s*=", re.IGNORECASE)
+#: A password in an address, or in a query that opens another database.
+_SECRET = re.compile(r"(password|passwd|pwd|token)\s*=|://[^/@]*:[^/@]*@", re.IGNORECASE)
 _SELECT = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(select|with)\b", re.IGNORECASE | re.DOTALL)
-#: Statements that make a connection read-only; PostgreSQL's is an option of SQLAlchemy.
-_READ_ONLY = {
-    "sqlite": "PRAGMA query_only = ON",
-    "mysql": "SET SESSION TRANSACTION READ ONLY",
-    "mariadb": "SET SESSION TRANSACTION READ ONLY",
-}
-#: Kinds of errors whose words are about names, rights and places, but for those that quote values.
-_SAID = {
-    *("OperationalError", "ProgrammingError", "InternalError"),
-    *("NotSupportedError", "SQLAlchemyError"),
-}
+#: Errors whose words are of names, rights and places; but for two, which quote values.
+_SAID = {"OperationalError", "ProgrammingError", "InternalError", "NotSupportedError"}
 _QUOTING = {"InvalidInputException", "RaiseException"}
-_KINDS = _SAID | {"DatabaseError", "InterfaceError"}
+_KINDS = {"DatabaseError", "InterfaceError", "SQLAlchemyError"}
 
 
 def is_address(text: str) -> bool:
@@ -49,14 +38,12 @@ def is_address(text: str) -> bool:
 def file_of(address: str) -> Path | None:
     """Return the file that an address names; None for a server, or DuckDB in memory."""
     kind, _, place = address.partition(":")
-    if kind.partition("+")[0] not in ("duckdb", "sqlite"):
-        return None
-    place = place.removeprefix("///").partition("?")[0]
-    return Path(place) if place else None
+    file = place.removeprefix("///").partition("?")[0]
+    return Path(file) if file and kind.partition("+")[0] in ("duckdb", "sqlite") else None
 
 
 class QueriedLabels:
-    """The rows of a query; the two kinds of connection differ in `_read` and `_lend`."""
+    """The rows of a query, in DuckDB."""
 
     def __init__(self, connection: Any, query: str, *, where: str) -> None:
         self._connection = connection
@@ -85,25 +72,21 @@ class QueriedLabels:
         """Return how many rows have each label in each part, counted by the database.
 
         Args:
-            ids: Of some rows, as `table` returned them [n].
-            parts: Number of the part of each of them [n].
+            ids: As `table` returned them [N].
+            parts: Number of the part of each [N].
             id_column: Of the query.
             label_column: Likewise.
 
         Returns:
-            Columns `part` (missing for rows of no part), `label` and `count`.
-
-        Raises:
-            DataFileError: It is a database other than DuckDB and PostgreSQL, or refuses.
+            Columns `part`, `label` and `count`.
         """
         own = self._quoted(id_column)
-        label = self._quoted(label_column)
         with _in_words(self._where):
             self._lend(own, pd.DataFrame({"id": ids.to_numpy(), "part": parts}))
         return self._rows(
-            f"SELECT lent.part AS part, labels.{label} AS label, COUNT(*) AS count "
-            f"FROM {self._query} LEFT JOIN labeldp_request AS lent ON labels.{own} = lent.id "
-            f"GROUP BY lent.part, labels.{label}"
+            f"SELECT lent.part AS part, labels.{self._quoted(label_column)} AS label, "
+            f"COUNT(*) AS count FROM {self._query} "
+            f"JOIN labeldp_request AS lent ON labels.{own} = lent.id GROUP BY 1, 2"
         )
 
     def _rows(self, query: str) -> pd.DataFrame:
@@ -130,11 +113,10 @@ class _BySqlAlchemy(QueriedLabels):
     def _read(self, query: str) -> pd.DataFrame:
         result = self._connection.exec_driver_sql(query)
         names = list(result.keys())
-        parts = [
-            pd.DataFrame(map(tuple, some), columns=names, dtype=object)
-            for some in result.partitions(_BATCH)
-        ]
-        return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=names)
+        parts = [pd.DataFrame(columns=names)]
+        for some in result.partitions(_BATCH):
+            parts.append(pd.DataFrame(map(tuple, some), columns=names, dtype=object))
+        return pd.concat(parts, ignore_index=True)
 
     def _lend(self, own: str, rows: pd.DataFrame) -> None:
         if self._connection.dialect.name != "postgresql":
@@ -171,7 +153,7 @@ def opened(address: str, query: str) -> Iterator[QueriedLabels]:
     Raises:
         DataFileError: Address or query are refused, by us or by the database.
     """
-    if _SECRET.search(address) or _SECRET.search(query) or re.search(r"://[^/@]*:[^/@]*@", address):
+    if _SECRET.search(address) or _SECRET.search(query):
         raise DataFileError(
             "the address or the query has a password, which other users of this machine can see in "
             f"its list of processes; leave it out, and put it into {PASSWORD}, or into a file "
@@ -186,14 +168,11 @@ def opened(address: str, query: str) -> Iterator[QueriedLabels]:
     file = file_of(address)
     if file is not None and not file.is_file():
         raise DataFileError(f"{file} does not exist, and no database is made; check the address")
+    embedded = address.startswith(_DUCKDB)
     with _in_words(address):
-        if address.startswith(_DUCKDB):
-            connection = _duckdb(file)
-            kind = QueriedLabels
-        else:
-            connection = _by_sqlalchemy(address)
-            kind = _BySqlAlchemy
+        connection = _duckdb(file) if embedded else _by_sqlalchemy(address)
     with closing(connection):
+        kind = QueriedLabels if embedded else _BySqlAlchemy
         yield kind(connection, plain, where=address)
 
 
@@ -217,11 +196,11 @@ def _by_sqlalchemy(address: str) -> Any:
     elif PASSWORD in os.environ:
         url = url.set(password=os.environ[PASSWORD])
     connection = create_engine(url, poolclass=NullPool, hide_parameters=True).connect()
-    if statement := _READ_ONLY.get(connection.dialect.name):
-        connection.exec_driver_sql(statement)
-        connection.rollback()
+    name = connection.dialect.name
+    if name == "sqlite":
+        connection.exec_driver_sql("PRAGMA query_only = ON")
     options: dict[str, Any] = {"stream_results": True, "no_parameters": True}
-    if connection.dialect.name == "postgresql":
+    if name == "postgresql":
         options |= {"isolation_level": "REPEATABLE READ", "postgresql_readonly": True}
     return connection.execution_options(**options)
 
@@ -236,18 +215,13 @@ def _in_words(where: str) -> Iterator[None]:
             f"{where} needs the package {error.name}, which is not installed: pip install duckdb "
             "sqlalchemy 'psycopg[binary]', or the driver of your database"
         ) from None
-    except (DataFileError, OSError):
-        raise
     except Exception as error:  # the two libraries have no base of errors in common
         cause = getattr(error, "orig", None) or error
         kinds = {kind.__name__ for kind in type(cause).__mro__}
-        if not kinds & _KINDS:
+        if not kinds & (_SAID | _KINDS):
             raise
-        said = (
-            first_line(cause)
-            if kinds & _SAID and not kinds & _QUOTING
-            else "its words may quote a value"
-        )
+        quoting = kinds & _QUOTING or not kinds & (_SAID | {"SQLAlchemyError"})
+        said = "its words may quote a value" if quoting else first_line(cause)
         raise DataFileError(
             f"{where} refuses ({type(cause).__name__}: {said}); nothing was released. Check "
             "address, rights and query"

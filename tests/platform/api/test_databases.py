@@ -48,7 +48,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
         port = free.getsockname()[1]
 
     def run(program: str, *arguments: str) -> None:
-        command = [*as_other, found[-1] / program, "-D", folder / "data", *arguments]
+        command = [*as_other, str(found[-1] / program), "-D", str(folder / "data"), *arguments]
         subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, timeout=120)
 
     try:
@@ -86,7 +86,7 @@ def kept(
 
         def run(statement: str) -> Any:
             with psycopg.connect(**server, autocommit=True) as connection:
-                return connection.execute(statement)  # type: ignore[call-overload]
+                return connection.execute(statement)
 
         run("DROP TABLE IF EXISTS labels")
         address = f"postgresql://owner@127.0.0.1:{server['port']}/postgres"
@@ -158,7 +158,8 @@ def test_a_database_counts_what_a_file_has(
     pushed = ran("release", address, *given, "-o", str(tmp_path / "2"))
     # Labels that nobody read can't be compared with a file's: the release is paid for again.
     assert (pushed["new"], pushed["known"], pushed["absent"]) == (True, 600, 3)
-    np.testing.assert_array_equal(*(read_release(tmp_path / name).values for name in "12"))
+    one, two = (read_release(tmp_path / name).values for name in "12")
+    np.testing.assert_array_equal(one, two)
     assert not ran("release", address, *given, "-o", str(tmp_path / "3"))["new"]
     run("UPDATE labels SET bought = 'yes'")
     assert "had other labels; nothing was released" in refusal(
@@ -197,7 +198,7 @@ def test_what_is_refused_is_free_and_nothing_is_written(
     for query, why in cases.items():
         said = refusal("release", address, "--query", query, *options)
         assert why in said and "perhaps" not in said, query
-    assert "--query and --push-down go with" in refusal("release", address, *options)
+    assert "--query goes with the address" in refusal("release", address, *options)
     changed = run("SELECT COUNT(*) FROM labels")
     assert (changed if isinstance(changed, list) else changed.fetchall()) == [(601,)]
     assert not (tmp_path / "new").exists() and not (tmp_path / "out").exists()

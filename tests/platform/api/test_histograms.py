@@ -14,7 +14,11 @@ from sklearn.metrics import roc_auc_score
 from labeldp.platform.api.histograms import fit_histograms
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods import histograms
-from labeldp.trainers.methods.histograms import NoisyHistograms, planned_buckets
+from labeldp.trainers.methods.histograms import (
+    labels_of_counts,
+    planned_buckets,
+    read_histograms,
+)
 from labeldp.trainers.models.trained_model import load_model
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
@@ -70,8 +74,8 @@ def test_the_plan_is_not_worse_than_eight_bins(
     found = []
     for most in (histograms._MOST_BUCKETS, 8):
         monkeypatch.setattr(histograms, "_MOST_BUCKETS", most)
-        read = NoisyHistograms.read(counted(features, planned_buckets(features, epsilon=1), bought))
-        found.append(roc_auc_score(bought, read.soft_labels(features)[:, 1]))
+        asked = read_histograms(counted(features, planned_buckets(features, epsilon=1), bought))
+        found.append(roc_auc_score(bought, labels_of_counts(features, asked)[:, 1]))
     assert found[0] >= found[1]
 
 
@@ -128,7 +132,7 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
         (("--histograms", str(file), "--noise", "laplace"), "goes with --l1"),
         (("--histograms", table, *noise), "need column, low, high, category"),
         ((), "either --release DIR or --histograms FILE"),
-        (("--release", out, *noise), "a release has its own"),
+        (("--release", out, *noise), "states its own"),
     ):
         assert why in refusal("fit", table, *given, "-o", str(tmp_path / "no"))
     assert not (tmp_path / "no").exists()
@@ -140,10 +144,10 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
         ({"column": "height"}, "which the features lack"),
         ({"column": "town"}, "holds no numbers"),
         ({"low": 1e6, "high": 2e6}, "no row of the features is in a bucket of column 'age'"),
-        ({"count": math.nan}, "no bucket has a count"),
-        ({"count": math.inf}, "row 0 has count inf"),
+        ({"count": math.nan}, "none has one"),
+        ({"count": math.inf}, "no count"),
         ({"count": "many"}, "holds text"),
-        ({"scale": 0.0}, "row 0 has count"),
+        ({"scale": 0.0}, "each count needs noise above 0"),
     ],
 )
 def test_tables_that_can_t_be_read_are_refused(changes: dict[str, Any], why: str) -> None:
