@@ -1,8 +1,4 @@
-"""Models of histograms of labels that another party counted and noised (`fit_histograms`).
-
-No label and no vault is here: the noise was drawn elsewhere, and its epsilon is what that party
-states. It stands in the model as stated, apart from anything that a vault of labeldp paid.
-"""
+"""Models of histograms that another party noised: its epsilon is stated, and no vault pays it."""
 
 import math
 from collections.abc import Sequence
@@ -26,6 +22,7 @@ def fit_histograms(
     histograms: pd.DataFrame,
     *,
     epsilon: float | None = None,
+    delta: float = 0.0,
     l1: float | None = None,
     classes: Sequence[str] = ("no", "yes"),
     estimator: Any = None,
@@ -38,6 +35,7 @@ def fit_histograms(
         histograms: A row for each bucket, as `read_histograms` takes it.
         epsilon: Of all counts together, as the party states it that drew their noise. Without it
             the model states an infinite one.
+        delta: Likewise, of Gaussian noise.
         l1: The most that one label adds to all counts together. Then all of them have the Laplace
             noise of W3C Attribution, of scale 2 x `l1` / `epsilon`; otherwise the table has it.
         classes: Names of the other class and of the counted one.
@@ -47,14 +45,11 @@ def fit_histograms(
     Raises:
         ValueError: The table is no such table, or is of other features.
     """
-    scale = None
-    if l1 is not None:
-        if epsilon is None or not (epsilon > 0 and l1 > 0 and math.isfinite(l1)):
-            raise ValueError(
-                f"l1 is {l1:g} and epsilon {epsilon}; noise of scale 2 x l1 / epsilon needs both "
-                "above 0"
-            )
-        scale = 2 * l1 / epsilon
+    _validate.positive(epsilon=1.0 if epsilon is None else epsilon, l1=1.0 if l1 is None else l1)
+    _validate.non_negative(delta=delta)
+    if l1 is not None and epsilon is None:
+        raise ValueError("l1 gives noise of scale 2 x l1 / epsilon; state epsilon, too")
+    scale = None if l1 is None or epsilon is None else 2 * l1 / epsilon
     buckets = read_histograms(histograms, scale=scale)
     soft = labels_of_counts(features, buckets)
     columns = buckets["column"].unique().tolist()
@@ -73,7 +68,7 @@ def fit_histograms(
     origin = Origin(
         method=f"{type(learner).__name__} on histograms",
         epsilon=math.inf if epsilon is None else epsilon,
-        delta=0.0,
+        delta=delta,
         num_classes=2,
         classes=tuple(map(str, classes)),
         data_name="own",

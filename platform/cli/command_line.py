@@ -548,6 +548,7 @@ VERBS = (
         choice("--noise", ("laplace",), "noise of all counts, of scale 2 x L1 / epsilon"),
         number("--l1", "the most that one label adds to all counts together"),
         number("--epsilon", "epsilon of the counts, as their party states it"),
+        number("--delta", "delta of the counts, likewise", default=0.0),
         _ESTIMATOR,
         whole("--seed", "seed of training", default=0),
         _OUT,
@@ -559,7 +560,6 @@ VERBS = (
         "features.parquet --budget 1 > buckets.csv",
         argument("features", "FEATURES", "table of features: .parquet, .csv or .xlsx"),
         number("--budget", "epsilon of all counts together", required=True),
-        number("--share", "expected share of the counted class", default=0.05),
     ),
     Verb(
         "predict",

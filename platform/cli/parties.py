@@ -175,9 +175,9 @@ def release(
     return Answer(facts={**asdict(found), **written}, words=lines)
 
 
-def buckets(*, features: str, budget: float, share: float) -> Answer:
+def buckets(*, features: str, budget: float) -> Answer:
     """Propose histograms to request from a party that noises them."""
-    planned = planned_buckets(_table(features), epsilon=budget, share=share)
+    planned = planned_buckets(_table(features), epsilon=budget)
     columns = planned["column"].unique().tolist()
     facts = {
         "columns": columns,
@@ -222,6 +222,7 @@ def fit(
     noise: str | None = None,
     l1: float | None = None,
     epsilon: float | None = None,
+    delta: float = 0.0,
     estimator: str | None,
     seed: int,
     out: str,
@@ -243,6 +244,7 @@ def fit(
             table,
             _table(histograms, "column", "category"),
             epsilon=epsilon,
+            delta=delta,
             l1=l1,
             estimator=_estimator(estimator, rows, seed),
             seed=seed,

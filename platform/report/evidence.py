@@ -49,65 +49,52 @@ def registry_record(
             "epsilon is infinite, or its noise came from a seed; publish it without --registry"
         )
     unit = "all labels of one person" if of_persons else "one label"
-    return {
-        "url_slug": f"labeldp-{public.hash}",
-        "status": "Draft",
-        "tier": 3,
-        "deployment": {
-            "basic": {
-                "name": f"{name_of(public.config)} on {public.config['data.name']}",
-                "data_curators": [TO_FILL_IN],
-                "description": "A classifier trained with label differential privacy: features "
-                "are public, labels are secret.",
-                "intended_use": TO_FILL_IN,
-                "data_product_type": "Machine learning model"
-                if has_model
-                else "Summary statistics",
-                "data_product_region": TO_FILL_IN,
-                "publication_date": datetime.now(UTC).date().isoformat(),
-            },
-            "dp_variant": {
-                "variant_name": "Approximate DP" if cost.delta else "Pure DP",
-                "data_domain": "Labels of a stated set of classes, one for each row.",
-                "unprotected_quantities": "Features, the number of labels, names of classes and "
-                "columns, and a public test split if there is one.",
-            },
-            "privacy_loss": {
-                "privacy_unit": unit,
-                "privacy_unit_details": f"Two data sets are neighbors if they differ in {unit}, "
-                "replaced by another value (substitution); their features are equal.",
-                "privacy_parameters": {"epsilon": float(cost.epsilon), "delta": float(cost.delta)},
-                "privacy_parameters_details": "The releases of this trial alone cost "
-                f"{price(chosen.cost.epsilon, chosen.cost.delta)}; with the choice among "
-                f"{counted(chosen.among, 'trial')}, {price(cost.epsilon, cost.delta)}.",
-            },
-            "deployment_model": {
-                "model_name": "Central",
-                "actors": "The owner of the labels holds them, draws the noise and publishes; "
-                "anybody may read what is published.",
-                "release_type": "One release" if cost.releases == 1 else "Many releases",
-                "release_type_details": f"{counted(cost.releases, 'release')} of the labels.",
-                "data_source_type": "Static",
-                "access_type": "Non-interactive",
-            },
-            "accounting": {
-                "composition": "A ledger charges each release once, when it is drawn. The total is "
-                "the smaller of the sum of pure prices and a bound by exact Gaussian and Renyi "
-                "accounting at delta. The price of choosing a trial is in it.",
-                "post_processing": "Training reads releases and features alone, and no label.",
-            },
-            "implementation": {
-                "mechanisms": " ".join(sentences(lines, public=True)),
-                "preprocessing_and_hyperparameter_tuning": "Features are prepared without labels. "
-                "Settings that were chosen by results are charged for.",
-                "justification": TO_FILL_IN,
-            },
-            "administrative": {
-                "registry_authors": [TO_FILL_IN],
-                "notes": "Written by labeldp from the ledger of the labels.",
-            },
+    deployment = {
+        "basic": {
+            "name": f"{name_of(public.config)} on {public.config['data.name']}",
+            "data_curators": [TO_FILL_IN],
+            "description": "A classifier trained with label differential privacy.",
+            "intended_use": TO_FILL_IN,
+            "data_product_type": "Machine learning model" if has_model else "Summary statistics",
+            "data_product_region": TO_FILL_IN,
+            "publication_date": datetime.now(UTC).date().isoformat(),
         },
+        "dp_variant": {
+            "variant_name": "Approximate DP" if cost.delta else "Pure DP",
+            "unprotected_quantities": "Features, the number of labels, names of classes and "
+            "columns, and a public test split if there is one.",
+        },
+        "privacy_loss": {
+            "privacy_unit": unit,
+            "privacy_unit_details": f"Neighbors differ in the value of {unit}; features are equal.",
+            "privacy_parameters": {"epsilon": float(cost.epsilon), "delta": float(cost.delta)},
+            "privacy_parameters_details": "The releases of this trial alone cost "
+            f"{price(chosen.cost.epsilon, chosen.cost.delta)}; with the choice among "
+            f"{counted(chosen.among, 'trial')}, {price(cost.epsilon, cost.delta)}.",
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "actors": "The owner of the labels holds them, draws the noise and publishes; anybody "
+            "may read what is published.",
+            "release_type": "One release" if cost.releases == 1 else "Many releases",
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+        },
+        "accounting": {
+            "composition": f"A ledger has {counted(cost.releases, 'release')}, each charged once. "
+            "The total is the smaller of the sum of pure prices and a bound by exact Gaussian and "
+            "Renyi accounting at delta. The price of choosing a trial is in it.",
+            "post_processing": "Training reads releases and features alone, and no label.",
+        },
+        "implementation": {
+            "mechanisms": " ".join(sentences(lines, public=True)),
+            "preprocessing_and_hyperparameter_tuning": "Features are prepared without labels. "
+            "Settings that were chosen by results are charged for.",
+        },
+        "administrative": {"registry_authors": [TO_FILL_IN]},
     }
+    slug = f"labeldp-{public.hash}"
+    return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}
 
 
 def answers(record: dict[str, Any], *, noise: NoiseKind) -> str:

@@ -25,9 +25,12 @@ _BATCH = 50_000
 _SECRET = re.compile(r"(password|passwd|pwd|token)\s*=|://[^/@]*:[^/@]*@", re.IGNORECASE)
 _SELECT = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(select|with)\b", re.IGNORECASE | re.DOTALL)
 #: Errors whose words are of names, rights and places; but for two, which quote values.
-_SAID = {"OperationalError", "ProgrammingError", "InternalError", "NotSupportedError"}
+_SAID = {
+    *("OperationalError", "ProgrammingError", "InternalError", "NotSupportedError"),
+    "SQLAlchemyError",
+}
 _QUOTING = {"InvalidInputException", "RaiseException"}
-_KINDS = {"DatabaseError", "InterfaceError", "SQLAlchemyError"}
+_LIBRARIES = ("duckdb", "_duckdb", "psycopg", "sqlalchemy")
 
 
 def is_address(text: str) -> bool:
@@ -45,15 +48,14 @@ def file_of(address: str) -> Path | None:
 class QueriedLabels:
     """The rows of a query, in DuckDB."""
 
-    def __init__(self, connection: Any, query: str, *, where: str) -> None:
+    def __init__(self, connection: Any, query: str) -> None:
         self._connection = connection
-        self._where = where
         # A comment at its end must not take the bracket.
         self._query = f"({query}\n) AS labels"
 
     def check(self, *columns: str) -> None:
         """Refuse columns that the query does not give."""
-        known = list(self._rows(f"SELECT * FROM {self._query} WHERE 1 = 0"))
+        known = list(self._read(f"SELECT * FROM {self._query} WHERE 1 = 0"))
         if lacking := [name for name in columns if name not in known]:
             raise DataFileError(
                 f"the query gives no column {lacking[0]!r}, but {', '.join(map(str, known))}; name "
@@ -64,7 +66,7 @@ class QueriedLabels:
         """Return columns of the query, read in batches."""
         self.check(*columns)
         names = ", ".join(self._quoted(name) for name in dict.fromkeys(columns))
-        return self._rows(f"SELECT {names} FROM {self._query}")
+        return self._read(f"SELECT {names} FROM {self._query}")
 
     def counts(
         self, ids: pd.Series, parts: NDArray[np.integer], *, id_column: str, label_column: str
@@ -81,17 +83,12 @@ class QueriedLabels:
             Columns `part`, `label` and `count`.
         """
         own = self._quoted(id_column)
-        with _in_words(self._where):
-            self._lend(own, pd.DataFrame({"id": ids.to_numpy(), "part": parts}))
-        return self._rows(
+        self._lend(own, pd.DataFrame({"id": ids.to_numpy(), "part": parts}))
+        return self._read(
             f"SELECT lent.part AS part, labels.{self._quoted(label_column)} AS label, "
             f"COUNT(*) AS count FROM {self._query} "
             f"JOIN labeldp_request AS lent ON labels.{own} = lent.id GROUP BY 1, 2"
         )
-
-    def _rows(self, query: str) -> pd.DataFrame:
-        with _in_words(self._where):
-            return self._read(query)
 
     def _quoted(self, name: str) -> str:
         doubled = name.replace('"', '""')
@@ -121,8 +118,7 @@ class _BySqlAlchemy(QueriedLabels):
     def _lend(self, own: str, rows: pd.DataFrame) -> None:
         if self._connection.dialect.name != "postgresql":
             raise DataFileError(
-                f"{self._where} can't count labels for a request; leave out --push-down, which is "
-                "for DuckDB and PostgreSQL"
+                "only DuckDB and PostgreSQL count labels for a request; leave out --push-down"
             )
         # Only the temporary table is made in a transaction that may write.
         self._connection.rollback()
@@ -171,9 +167,8 @@ def opened(address: str, query: str) -> Iterator[QueriedLabels]:
     embedded = address.startswith(_DUCKDB)
     with _in_words(address):
         connection = _duckdb(file) if embedded else _by_sqlalchemy(address)
-    with closing(connection):
-        kind = QueriedLabels if embedded else _BySqlAlchemy
-        yield kind(connection, plain, where=address)
+        with closing(connection):
+            yield (QueriedLabels if embedded else _BySqlAlchemy)(connection, plain)
 
 
 def _duckdb(file: Path | None) -> Any:
@@ -207,7 +202,7 @@ def _by_sqlalchemy(address: str) -> Any:
 
 @contextmanager
 def _in_words(where: str) -> Iterator[None]:
-    """Turn errors of a database into one sentence, which quotes no value."""
+    """Turn errors of these libraries into one sentence, which quotes no value."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -215,12 +210,12 @@ def _in_words(where: str) -> Iterator[None]:
             f"{where} needs the package {error.name}, which is not installed: pip install duckdb "
             "sqlalchemy 'psycopg[binary]', or the driver of your database"
         ) from None
-    except Exception as error:  # the two libraries have no base of errors in common
+    except Exception as error:  # they have no base in common, and ours are of this block, too
+        if type(error).__module__.partition(".")[0] not in _LIBRARIES:
+            raise
         cause = getattr(error, "orig", None) or error
         kinds = {kind.__name__ for kind in type(cause).__mro__}
-        if not kinds & (_SAID | _KINDS):
-            raise
-        quoting = kinds & _QUOTING or not kinds & (_SAID | {"SQLAlchemyError"})
+        quoting = kinds & _QUOTING or not kinds & _SAID
         said = "its words may quote a value" if quoting else first_line(cause)
         raise DataFileError(
             f"{where} refuses ({type(cause).__name__}: {said}); nothing was released. Check "

@@ -6,7 +6,7 @@ a logistic model with an effect of each bucket takes of labels. Effects change s
 intervals of a column. Counts of several columns need not agree.
 
 >>> features = pd.DataFrame({"age": [20, 30, 40, 50] * 50, "town": ["A", "B", "B", "C"] * 50})
->>> asked = planned_buckets(features, epsilon=8.0, share=0.5)
+>>> asked = planned_buckets(features, epsilon=8.0)
 >>> list(asked["column"].unique()), float(asked["scale"].iloc[0])
 (['age', 'town'], 0.5)
 >>> found = read_histograms(asked.assign(count=[40, 40, 5, 5, 40, 45, 5]))
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from scipy.linalg import block_diag
 from scipy.special import softmax
 
+from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import by_name, identifier, is_missing, learned_values
 from labeldp.trainers.data.written import class_name
 from labeldp.trainers.methods.smooth_sums import fit_logistic
@@ -33,9 +34,11 @@ Floats = NDArray[np.float64]
 BUCKET = ("column", "low", "high", "category")
 #: Buckets of a column: their effects are smooth, so that many cost little.
 _MOST_BUCKETS, _FEWEST_BUCKETS = 16, 3
+#: Share of counted labels that a plan expects.
+_SHARE = 0.05
 
 
-def planned_buckets(features: pd.DataFrame, *, epsilon: float, share: float = 0.05) -> pd.DataFrame:
+def planned_buckets(features: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
     """Propose a histogram of each column that may say something, by the features alone.
 
     Each counted label adds 1 to every histogram, so that they share epsilon. A bucket is so large
@@ -45,19 +48,14 @@ def planned_buckets(features: pd.DataFrame, *, epsilon: float, share: float = 0.
         features: One row per label; columns that name single rows, and dates, are left out.
         epsilon: Of all histograms together. By W3C Attribution's rule the noise has a scale of
             2 x (number of histograms) / epsilon.
-        share: Expected share of labels of the counted class.
 
     Returns:
         Columns `column`, `low`, `high`, `category` and `scale`, a row for each bucket.
 
     Raises:
-        ValueError: No column is of use, or a number is out of its range.
+        ValueError: No column is of use, or epsilon is not above 0.
     """
-    if not (0 < epsilon < np.inf and 0 < share < 1):
-        raise ValueError(
-            f"the budget is {epsilon:g} and the share {share:g}; the budget must be above 0, and "
-            "the share between 0 and 1"
-        )
+    _validate.positive(epsilon=epsilon)
     useful = dict[str, NDArray[Any]]()
     for name, column in (by_name(features) or {}).items():
         values, _ = learned_values(name, column)
@@ -67,7 +65,7 @@ def planned_buckets(features: pd.DataFrame, *, epsilon: float, share: float = 0.
     if not useful:
         raise ValueError("the features have no column whose values differ and come again")
     scale = 2 * len(useful) / epsilon
-    least = np.sqrt(2) * scale / share
+    least = np.sqrt(2) * scale / _SHARE
     rows = [row for name, values in useful.items() for row in _buckets_of(name, values, least)]
     return pd.DataFrame(rows, columns=list(BUCKET)).assign(scale=scale)
 

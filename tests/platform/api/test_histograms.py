@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from sklearn.metrics import roc_auc_score
 
 from labeldp.platform.api.histograms import fit_histograms
 from labeldp.trainers.data.conversions import SECRETS, conversions
-from labeldp.trainers.methods import histograms
 from labeldp.trainers.methods.histograms import (
     labels_of_counts,
     planned_buckets,
@@ -67,15 +67,25 @@ def test_counts_with_the_noise_of_w3c_teach_a_model(
     assert roc_auc_score(theirs, model.predict_proba(others)[:, 1]) >= least
 
 
-def test_the_plan_is_not_worse_than_eight_bins(
-    log: tuple[Any, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def eight_bins(features: pd.DataFrame, *, scale: float) -> pd.DataFrame:
+    rows = list[tuple[Any, ...]]()
+    for name, column in features.items():
+        if column.dtype.kind in "if":
+            cuts = np.unique(np.quantile(column, np.linspace(0, 1, 9)[1:-1])).tolist()
+            rows += [(name, low, high, None) for low, high in pairwise([None, *cuts, None])]
+        else:
+            rows += [(name, None, None, each) for each in column.value_counts().index[:7]]
+            rows += [(name, None, None, None)] * (column.nunique() > 7)
+    return pd.DataFrame(rows, columns=["column", "low", "high", "category"]).assign(scale=scale)
+
+
+def test_the_plan_is_not_worse_than_eight_bins(log: tuple[Any, ...]) -> None:
     features, bought, *_ = log
+    plan = planned_buckets(features, epsilon=1.0)
     found = []
-    for most in (histograms._MOST_BUCKETS, 8):
-        monkeypatch.setattr(histograms, "_MOST_BUCKETS", most)
-        asked = read_histograms(counted(features, planned_buckets(features, epsilon=1), bought))
-        found.append(roc_auc_score(bought, labels_of_counts(features, asked)[:, 1]))
+    for asked in (plan, eight_bins(features, scale=plan["scale"].iloc[0])):
+        read = read_histograms(counted(features, asked, bought))
+        found.append(roc_auc_score(bought, labels_of_counts(features, read)[:, 1]))
     assert found[0] >= found[1]
 
 
@@ -90,7 +100,7 @@ def a_table(rows: int = 4000) -> tuple[pd.DataFrame, Any]:
 
 def test_gaps_other_noise_and_counts_that_disagree() -> None:
     features, label = a_table()
-    asked = counted(features, planned_buckets(features, epsilon=8.0, share=0.5), label)
+    asked = counted(features, planned_buckets(features, epsilon=8.0), label)
     assert set(asked["column"]) == {"age", "town", "size"}
     whole = fit_histograms(features, asked, epsilon=8.0).predict_proba(features)[:, 1]
     base = roc_auc_score(label, whole)
@@ -111,9 +121,9 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
     features, label = a_table()
     features.to_parquet(tmp_path / "features.parquet")
     table, file = str(tmp_path / "features.parquet"), tmp_path / "counts.csv"
-    plan = ran("buckets", table, "--budget", "8", "--share", ".5")
+    plan = ran("buckets", table, "--budget", "8")
     assert (plan["l1"], plan["scale"], plan["columns"]) == (3, 0.75, [*features])
-    file.write_text(words("buckets", table, "--budget", "8", "--share", ".5"))
+    file.write_text(words("buckets", table, "--budget", "8"))
     asked = pd.read_csv(file, keep_default_na=False, na_values=[""])
     assert len(asked) == len(plan["buckets"])
     counted(features, asked, label).drop(columns="scale").to_csv(file, index=False)
@@ -152,7 +162,7 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
 )
 def test_tables_that_can_t_be_read_are_refused(changes: dict[str, Any], why: str) -> None:
     features, label = a_table(200)
-    asked = planned_buckets(features[["age"]], epsilon=1.0, share=0.5).dropna(subset=["low"])
+    asked = planned_buckets(features[["age"]], epsilon=1.0).dropna(subset=["low"])
     table = counted(features, asked, label).astype(object).assign(**changes)
     with pytest.raises(ValueError, match=why):
         fit_histograms(features, table, epsilon=1.0)
