@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
@@ -24,6 +24,9 @@ from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
 from labeldp.trainers.methods.histograms import planned_buckets
 from labeldp.trainers.models.trained_model import TrainedModel
+
+if TYPE_CHECKING:  # half a second
+    from sklearn.base import ClassifierMixin
 
 
 def request(
@@ -135,10 +138,14 @@ def release(
             progress=_shown,
             **how,
         )
-    payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
+    payer = "label"
+    each = "each"
+    known = f"{found.known:,} of {found.rows:,} ids"
     of_whom = ""
     if found.persons is not None:
-        payer, each, of_whom = "person", "each person", f" of {found.persons:,} persons"
+        payer = "person"
+        each = "each person"
+        of_whom = f" of {found.persons:,} persons"
         known = f"{found.known:,} of {found.persons:,} persons"
     lines = [
         f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
@@ -251,7 +258,8 @@ def fit(
         )
         notes = [f"epsilon is stated by {model.origin.stated_by}: no vault of yours paid it"]
     model.save(out)
-    origin, size = model.origin, _bytes(Path(out))
+    origin = model.origin
+    size = _bytes(Path(out))
     name = origin.method.partition(" on ")[0]
     paid = {"epsilon": origin.epsilon, "delta": origin.delta}
     what = "released labels" if histograms is None else "rows in histograms"
@@ -285,7 +293,7 @@ def _of_releases(
     unknown = _refuse_others(releases, release, request)
     rows = sum(len(each.ids) for each in releases)
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
-        tables: Any = _rows_of_parts(Path(features[0]), releases)
+        tables = _rows_of_parts(Path(features[0]), releases)
     elif len(features) == 1:
         tables = _table(features[0], releases[0].id_column)
     else:
@@ -381,7 +389,7 @@ def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFram
     return found
 
 
-def _estimator(name: str | None, rows: int, seed: int) -> Any:
+def _estimator(name: str | None, rows: int, seed: int) -> "ClassifierMixin | None":
     return None if name is None else named_estimator(name, rows=rows, seed=seed)
 
 
