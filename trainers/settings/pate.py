@@ -144,7 +144,11 @@ class EnsembleConfig(_Models):
 
     def facts(self) -> dict[str, Any]:
         """Return all that decides the votes, as plain values."""
-        return asdict(self)
+        found = asdict(self)
+        # A later setting: votes and answers of earlier versions are found, and not paid again.
+        if not self.network.recipe.cutout:
+            del found["network"]["recipe"]["cutout"]
+        return found
 
     def check_count(self, examples: int) -> None:
         """Refuse more teachers or queries than training examples."""
