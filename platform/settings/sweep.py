@@ -23,6 +23,7 @@ from labeldp.platform.settings.configuration import (
     TrialConfig,
     config_hash,
     flatten,
+    labeled,
     takes,
     with_calibration,
     with_changes,
@@ -473,7 +474,8 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
-            trial = PlannedTrial(variant=variant.name, config=config, point=point)
+            name = labeled(variant.name, config)
+            trial = PlannedTrial(variant=name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())

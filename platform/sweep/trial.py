@@ -36,7 +36,7 @@ from labeldp.mechanisms.score_histogram import (
     ScoreEstimates,
     ScoreHistogram,
 )
-from labeldp.platform.settings.configuration import AshaStop, TrialConfig
+from labeldp.platform.settings.configuration import AshaStop, Checkpoint, TrialConfig
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism
@@ -168,7 +168,8 @@ def run_trial(
     trainer = config.trainer.start(
         data=data, labels=vault, seed=config.seed, performance=config.performance
     )
-    epochs, begun = _resume(trainer, checkpoints, vault=vault) or ([], begun)
+    epochs, begun, best = _resume(trainer, checkpoints, vault=vault) or ([], begun, None)
+    selects = config.evaluation.checkpoint is Checkpoint.TEST_SELECTED
     for metrics in epochs:
         on_epoch(asdict(metrics), False)
     rungs = () if stops is None else stops.rule.rungs(config.trainer.epochs)
@@ -176,6 +177,8 @@ def run_trial(
     while len(epochs) < config.trainer.epochs and not stopped:
         read = len(vault.keys)
         epochs.append(trainer.epoch())
+        if selects and len(epochs) == 1 + _best_epoch(epochs):
+            best = trainer.state_dict()
         figures, rung = asdict(epochs[-1]), len(epochs) in rungs
         if rung and stops is not None and stops.by is not ChooseBy.TEST:
             if stops.by.estimated:
@@ -194,8 +197,11 @@ def run_trial(
                     "release_keys": list(vault.keys),
                     "epochs": [asdict(metrics) for metrics in epochs],
                     "seconds": time.perf_counter() - begun,
+                    "best": best,
                 }
             )
+    if best is not None:
+        trainer.load_state_dict(best)
     measured, reliability = _measured(config, trainer, data=data, vault=vault, begun=begun)
     predictor = trainer.predictor() if config.models.keep else None
     if checkpoints is not None and predictor is not None:
@@ -223,12 +229,18 @@ def run_trial(
     )
 
 
+def _best_epoch(epochs: Sequence[EpochMetrics]) -> int:
+    """The first epoch, from 0, of the largest accuracy on the public test split."""
+    return int(np.argmax([metrics.val_accuracy for metrics in epochs]))
+
+
 def _resume(
     trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels
-) -> tuple[list[EpochMetrics], float] | None:
+) -> tuple[list[EpochMetrics], float, Mapping[str, Any] | None] | None:
     """Restore a trainer's kept state, if there is one; returns its epochs, and when it began.
 
-    That is as if it had trained without a break, by the clock of this process.
+    That is as if it had trained without a break, by the clock of this process. The state of its
+    best epoch comes last, if the trial reports that one.
     """
     state = None if checkpoints is None else checkpoints.find()
     # A state that grew from other releases than those just read belongs to a ledger that is gone:
@@ -239,7 +251,8 @@ def _resume(
     # Later stages' releases are in that state, and `start` did not read them again.
     vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
     begun = time.perf_counter() - float(state["seconds"])
-    return [EpochMetrics(**metrics) for metrics in state["epochs"]], begun
+    epochs = [EpochMetrics(**metrics) for metrics in state["epochs"]]
+    return epochs, begun, state.get("best")
 
 
 def _measured(

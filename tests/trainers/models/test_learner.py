@@ -121,7 +121,9 @@ def test_cutout_hides_one_square_of_each_image_as_the_mean(monkeypatch: pytest.M
         assert len(rows) == tall * broad, "not a rectangle"
         assert 1 <= tall <= 3 >= broad >= 1
     # Nine of nine pixels in the middle, and fewer at the border: the mean over all centers.
-    inside = [sum(0 <= c + d < n for c in range(n) for d in (-1, 0, 1)) / n for n in (height, width)]
+    inside = [
+        sum(0 <= c + d < n for c in range(n) for d in (-1, 0, 1)) / n for n in (height, width)
+    ]
     assert float(hidden.sum((1, 2)).float().mean()) == pytest.approx(inside[0] * inside[1], rel=0.1)
     with pytest.raises(ValueError, match=r"recipe.cutout is 3, but augment is False"):
         a_learner(replace(config, augment=False))
