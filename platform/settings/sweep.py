@@ -90,6 +90,7 @@ class Preset:
         variants: In place of the sweep's own lines, if any are given.
         samples: Draws of the random axes, or trials of each search.
         resources: In place of the sweep's, if given; so is `teacher`.
+        gpu_hours_per_trial: An estimate; 0 where a CPU does.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -98,6 +99,7 @@ class Preset:
     samples: int = 1
     resources: Resources | None = None
     teacher: Resources | None = None
+    gpu_hours_per_trial: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -309,7 +311,7 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         search=sweep.search and replace(sweep.search, trials=size.samples),
         resources=size.resources or sweep.resources,
         teacher=size.teacher or sweep.teacher,
-        gpu_hours_per_trial=0.0,
+        gpu_hours_per_trial=size.gpu_hours_per_trial,
     )
 
 
