@@ -39,6 +39,7 @@ from labeldp.platform.report.figures import (
 )
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience
+from labeldp.platform.report.paper_figures import write_figures
 from labeldp.platform.report.pareto import (
     Point,
     front,
@@ -328,6 +329,7 @@ def write_report(
     png(figure, trade_off, found, styles_of(found), attack=True, title=title)
     _write_table(found, {record.hash: record for record in records}, table)
     private = _write_audits(records, folder=folder / "private", title=title)
+    write_figures(records, folder)
     facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
     write_text(html, page(records, **facts))
     return private
