@@ -44,6 +44,18 @@ Text = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is
 #: A file, by its absolute path: a trial runs in another folder than the command.
 File = Annotated[str, AfterValidator(lambda path: str(Path(path).expanduser().absolute()))]
 
+#: Begins the address of a network that is trained on a data set with public labels.
+PRETRAINED = "pretrained:"
+#: A file, or such an address.
+FileOrPretrained = Annotated[
+    str,
+    AfterValidator(
+        lambda text: (
+            text if text.startswith(PRETRAINED) else str(Path(text).expanduser().absolute())
+        )
+    ),
+]
+
 _BOUNDS = ("gt", "ge", "lt", "le")
 _NOUNS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 

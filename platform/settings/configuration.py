@@ -30,6 +30,7 @@ from labeldp.mechanisms.randomness import (
 )
 from labeldp.platform.settings.methods import METHODS
 from labeldp.trainers.base import (
+    PRETRAINED,
     Count,
     FeatureSet,
     Flag,
@@ -46,6 +47,7 @@ from labeldp.trainers.base import (
     settings,
 )
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
+from labeldp.trainers.data.splits import FeatureProvenance, fine_tuned
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.methods import AlibiConfig, AmountsConfig, Noise, Task
 
@@ -560,6 +562,14 @@ class TrialConfig:
     def of_amounts(self) -> bool:
         """Whether labels are levels of amounts, and errors take the place of accuracy."""
         return isinstance(self.trainer, AmountsConfig)
+
+
+def provenance_of(config: TrialConfig, features: FeatureProvenance) -> FeatureProvenance:
+    """Return where a trial's knowledge comes from: of its features, or of a network's start."""
+    for name, value in flatten(config).items():
+        if name.endswith(".encoder") and str(value).startswith(PRETRAINED):
+            return fine_tuned(value)
+    return features
 
 
 def labeled(name: str, config: TrialConfig) -> str:

@@ -36,7 +36,12 @@ from labeldp.mechanisms.score_histogram import (
     ScoreEstimates,
     ScoreHistogram,
 )
-from labeldp.platform.settings.configuration import AshaStop, Checkpoint, TrialConfig
+from labeldp.platform.settings.configuration import (
+    AshaStop,
+    Checkpoint,
+    TrialConfig,
+    provenance_of,
+)
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism
@@ -216,7 +221,7 @@ def run_trial(
             trial=checkpoints.digest,
             seed=config.seed,
             noise=config.noise.kind,
-            provenance=data.provenance,
+            provenance=provenance_of(config, data.provenance),
             bounds=data.bounds,
         )
         model = TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)

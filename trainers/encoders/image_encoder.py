@@ -198,11 +198,10 @@ def of_same_images(file: str, data: PublicData, *, key: str) -> ImageEncoder:
     return encoder_of(found, path)
 
 
-def starting_encoder(
-    file: str, data: PublicData, *, model: ModelName | str, width: int | None
+def fitting(
+    encoder: ImageEncoder, file: str, *, model: ModelName | str, width: int | None
 ) -> ImageEncoder:
-    """Return the encoder that a network starts from; refuse one of other images or sizes."""
-    encoder = of_same_images(file, data, key="trainer.encoder")
+    """Return the encoder that a network starts from; refuse one of another model or width."""
     theirs = encoder.width or encoder.model.default_width
     ours = width or (model.default_width if isinstance(model, ModelName) else None)
     if (encoder.model, theirs) != (model, ours):
