@@ -217,18 +217,17 @@ def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
 
 def write_figures(records: Sequence[TrialRecord], folder: Path) -> list[Path]:
-    """Write every figure that records have data for, as SVG and PNG, below `folder`.
+    """Write every figure that records have data for, as SVG and PNG: into `figures/`.
 
-    They lie in `figures/`, those for the owner alone in `private/figures/`.
+    Those for the owner alone go into `private/figures/`.
     """
     written = []
     for name, draw in OF_RECORDS.items():
+        place = folder / "private" if name in FOR_OWNER else folder
         with rc_context(_RC):
-            figure = draw(records, folder)
-        if figure is not None:
-            place = folder / "private" if name in FOR_OWNER else folder
-            private_folder(place)
-            written += save(figure, place / "figures" / name)
+            if (figure := draw(records, folder)) is not None:
+                private_folder(place)
+                written += save(figure, place / "figures" / name)
     return written
 
 

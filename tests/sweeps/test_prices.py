@@ -74,7 +74,7 @@ def test_presets_of_the_papers_tables_plan_every_published_number(tmp_path: Path
             assert (sized.gpu_hours_per_trial > 0) == (preset == "paper")
             for trial in trials:
                 found[preset].update(published_for(flatten(trial.config)))
-    known = {row for row, _ in published._rows()}
+    known = {row for row, _ in published.rows()}
     assert {row.source for row in known - found["paper"]} == {"Papernot et al. 2018, Table 1"}
     # At home ALIBI on CIFAR-10 has another noise, which has no published number.
     assert found["home"] < found["network"] == found["paper"]

@@ -193,6 +193,14 @@ class _BasicBlock(nn.Module):
         return functional.relu(out + self.shortcut(x), inplace=True)
 
 
+def _four_stages(block: Callable[[int, int, int], nn.Module], width: int) -> nn.Sequential:
+    """Two blocks in each stage; from the second on, channels double and the resolution halves."""
+    blocks = [block(width, width, 1), block(width, width, 1)]
+    for outputs in (2 * width, 4 * width, 8 * width):
+        blocks += [block(outputs // 2, outputs, 2), block(outputs, outputs, 1)]
+    return nn.Sequential(*blocks)
+
+
 class ResNet18(nn.Module):
     """ResNet18 for small images: a 3x3 stem without pooling, then four stages of two blocks."""
 
@@ -200,14 +208,8 @@ class ResNet18(nn.Module):
         super().__init__()
         self.conv1 = _conv3x3(channels, width)
         self.norm1 = nn.BatchNorm2d(width)
-        blocks, inputs = [], width
-        for stage in range(4):
-            for block in range(2):
-                stride = 2 if stage > 0 and block == 0 else 1
-                blocks.append(_BasicBlock(inputs, width * 2**stage, stride))
-                inputs = width * 2**stage
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(inputs, num_classes)
+        self.blocks = _four_stages(_BasicBlock, width)
+        self.head = nn.Linear(8 * width, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
@@ -274,16 +276,9 @@ class ResNet18V2(nn.Module):
     def __init__(self, *, channels: int, width: int, num_classes: int) -> None:
         super().__init__()
         self.conv1 = _conv3x3(channels, width)
-        blocks: list[nn.Module] = []
-        inputs = width
-        for stage in range(4):
-            for block in range(2):
-                stride = 2 if stage > 0 and block == 0 else 1
-                blocks.append(_PreActivationBlock(inputs, width * 2**stage, stride))
-                inputs = width * 2**stage
-        self.blocks = nn.Sequential(*blocks)
-        self.norm = nn.BatchNorm2d(inputs)
-        self.head = nn.Linear(inputs, num_classes)
+        self.blocks = _four_stages(_PreActivationBlock, width)
+        self.norm = nn.BatchNorm2d(8 * width)
+        self.head = nn.Linear(8 * width, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
