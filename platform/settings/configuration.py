@@ -552,7 +552,8 @@ class TrialConfig:
                 f"method {self.method!r} takes {kind.__name__}, not {type(self.trainer).__name__}"
             )
         selects = self.evaluation.checkpoint is Checkpoint.TEST_SELECTED
-        if selects and (self.trainer.ensemble is not None or self.of_amounts):
+        students = getattr(self.trainer, "ensemble", None) is not None
+        if selects and (students or self.of_amounts):
             raise ConfigurationError(
                 f"evaluation.checkpoint is test_selected, but method {self.method!r} has no one "
                 "model that every epoch improves; set evaluation.checkpoint=last"

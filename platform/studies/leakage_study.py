@@ -85,8 +85,8 @@ def run_study(
     histograms, shipped = _published(published, missing)
     trained: list[tuple[AdultEnsemble, GroupVotes]] = []
     try:
-        for attribute, fair in product(study.attributes, (False, True)):
-            ensemble = replace(study.ensemble, attribute=attribute, fair=fair)
+        for attacked, fair in product(study.attributes, (False, True)):
+            ensemble = replace(study.ensemble, attribute=attacked, fair=fair)
             trained.append((ensemble, adult_votes(adult, ensemble)))
     except DatasetMissing as error:
         missing.append(

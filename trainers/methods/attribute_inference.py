@@ -37,7 +37,6 @@ CONSENSUS = 0.75
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
 Columns = Mapping[str, NDArray[Any]]
-Mask = NDArray[np.bool_]
 
 
 class Attribute(StrEnum):
@@ -48,9 +47,9 @@ class Attribute(StrEnum):
     FEMALE = "female"
     OVER_60 = "over_60"
 
-    def of(self, people: Columns) -> Mask:
-        """Return who has it [N]."""
-        column = people[HIDDEN[self][0]]
+    def of(self, people: Columns) -> Any:
+        """Return who has it, bool [N]."""
+        column: Any = people[HIDDEN[self][0]]
         match self:
             case Attribute.DOCTORATE:
                 return column == "Doctorate"
@@ -156,6 +155,7 @@ def _learned(
     people that the attacker knows.
     """
     from sklearn.ensemble import RandomForestClassifier
+    from sklearn.model_selection import cross_val_predict
 
     if min(len(group), len(others)) < 4:
         return float("nan"), float("nan")
@@ -163,15 +163,11 @@ def _learned(
     known = np.concatenate([half[0] for half in halves])
     truth = np.repeat([1, 0], [len(half[0]) for half in halves])
     forest = RandomForestClassifier(
-        min_samples_leaf=max(1, len(group) // 20),
-        class_weight="balanced",
-        oob_score=True,
-        random_state=0,
+        min_samples_leaf=max(1, len(group) // 20), class_weight="balanced", random_state=0
     )
-    forest.fit(known, truth)
-    out_of_bag = forest.oob_decision_function_[:, 1] > 0.5
-    rates = [float(out_of_bag[truth == label].mean()) for label in (1, 0)]
-    calls = [forest.predict(half[1]) for half in halves]
+    crossed = cross_val_predict(forest, known, truth, cv=2)
+    rates = [float(crossed[truth == label].mean()) for label in (1, 0)]
+    calls = [forest.fit(known, truth).predict(half[1]) for half in halves]
     count = min(map(len, calls))
     errors = []
     for share in SHARES:
@@ -235,7 +231,7 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> GroupVotes:
 
 
 def _balanced(
-    shard: NDArray[np.intp], members: Mask, generator: np.random.Generator
+    shard: NDArray[np.intp], members: NDArray[np.bool_], generator: np.random.Generator
 ) -> NDArray[np.intp]:
     """Return a shard with copies of its smaller group, so that both are as large."""
     parts = sorted((shard[members[shard]], shard[~members[shard]]), key=len)

@@ -112,10 +112,10 @@ def test_noise_on_every_count_before_the_check_is_priced_as_two_checks() -> None
     charge = replace(per_class, publish_cost=True).planned_charge(num_classes=3, seed=0)
     assert charge.releases == 1
     noise = [
-        replace(each, sigma1=None, sigma2=60.0, epsilon=2.0).calibrated().sigma1
+        replace(each, sigma1=None, sigma2=60.0, epsilon=2.0).calibrated().sigma1 or 0.0
         for each in (one, per_class)
     ]
-    assert noise[1] == pytest.approx(2**0.5 * noise[0], rel=0.01)
+    assert noise[1] == pytest.approx(2**0.5 * noise[0], rel=0.01) and noise[0] > 0
 
 
 def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:

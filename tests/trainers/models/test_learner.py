@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,12 @@ from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import CropAndFlip, OnLabels
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.optimization import Sgd, batches, weight_average
-from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, described
+from labeldp.trainers.models.predictors import (
+    NetworkPredictor,
+    NetworkSettings,
+    described,
+    logits_of,
+)
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.settings.schedules import (
     Flip,
@@ -109,10 +115,14 @@ def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_cutout_hides_one_square_of_each_image_as_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[torch.Tensor] = []
-    monkeypatch.setattr(learners, "logits_of", lambda _, inputs, __: seen.append(inputs) or 1 / 0)
+
+    def looked_at(network: nn.Module, inputs: torch.Tensor, how: Performance) -> torch.Tensor:
+        seen.append(inputs)
+        return logits_of(network, inputs, how)
+
+    monkeypatch.setattr(learners, "logits_of", looked_at)
     config = replace(QUICK, recipe=Recipe(crop=0, flip=Flip.NONE, cutout=3))
-    with pytest.raises(ZeroDivisionError):
-        a_learner(config).epoch()
+    a_learner(config).epoch()
     hidden = (seen[0] == 0).all(1)
     height, width = hidden.shape[1:]
     for image in hidden:
@@ -284,7 +294,7 @@ def test_published_sizes() -> None:
 def test_the_second_resnet_normalizes_and_activates_before_it_convolves() -> None:
     shape = (3, 8, 8)
     network = build_model(ModelName.RESNET18_V2, input_shape=shape, num_classes=4, seed=0, width=2)
-    block = network.get_submodule("blocks.0").eval()
+    block: Any = network.get_submodule("blocks.0").eval()
     x = torch.randn(2, 2, 8, 8, generator=torch.Generator().manual_seed(0))
     inner = block.conv1(functional.relu(block.norm1(x)))
     expected = x + block.conv2(functional.relu(block.norm2(inner)))
