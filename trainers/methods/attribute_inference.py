@@ -7,7 +7,8 @@ Race, sex and age are attacked alike. A learned attacker knows the attribute of 
 and so the votes that go with it; it also estimates a group's share among people that it asks about.
 
 As a defense, every teacher learns from as many people of the group as of others, copies included
-(`fair`). The group's consensus then rises. A label is still in one shard alone.
+(`fair`); a label is still in one shard alone. It is fairer, and no protection: on PhD holders the
+plurality is right more often, and the attack no worse (docs/audits.md).
 
 Here training rows scale the features. The published code scales those of PhD holders and of the
 others each by their own mean and deviation before the forests vote, which takes knowledge of the
