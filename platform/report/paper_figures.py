@@ -44,6 +44,7 @@ def canaries(records: Sequence[TrialRecord], folder: Path) -> Figure | None:
         if record.finished and file.is_file():
             with np.load(file, allow_pickle=False) as kept:
                 found.append((record, kept["own"], kept["others"].ravel()))
+    found.sort(key=lambda each: (each[0].variant, each[0].metrics["epsilon"]))
     shown = spread(found, _MOST_VIOLINS)
     if not shown:
         return None
@@ -57,7 +58,7 @@ def canaries(records: Sequence[TrialRecord], folder: Path) -> Figure | None:
                 parts["bodies"][0].set(facecolor=COLORS[color], alpha=0.8)
     names = [f"{record.variant}, {_epsilon(record)}" for record, _, _ in shown]
     axes.set_yticks(range(len(names)), names)
-    axes.set(xlabel="confidence in a canary's label (above), in other wrong labels (below)")
+    axes.set(xlabel="confidence in canaries' labels; below: in others")
     return figure
 
 
@@ -78,7 +79,7 @@ def heat_map(
     columns = columns or next((key for key in axes_there if key != rows), None)
     if rows is None or columns is None:
         return None
-    grid = table.pivot_table("accuracy", rows, columns, sort=False) * 100
+    grid = table.pivot_table("accuracy", rows, columns) * 100
     figure, axes = _one(1.2 + 0.45 * len(grid))
     axes.grid(visible=False)
     drawn = axes.imshow(grid, aspect="auto", cmap="cividis")
@@ -86,7 +87,8 @@ def heat_map(
     axes.set_yticks(range(len(grid)), [str(value) for value in grid.index])
     for (row, column), value in np.ndenumerate(grid.to_numpy()):
         if math.isfinite(value):
-            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color=COLORS["card"])
+            ink = COLORS["ink" if drawn.norm(value) > 0.6 else "card"]
+            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color=ink)
     axes.set(xlabel=columns, ylabel=rows)
     figure.colorbar(drawn, label="accuracy, %")
     return figure

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
-from labeldp.trainers.base import PRETRAINED
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
 from labeldp.trainers.models.optimization import AdamW, Sgd, batches, weight_average
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, logits_of
@@ -350,15 +349,9 @@ def check_network(config: Any, data: PublicData) -> None:
 def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None":
     if config.encoder is None:
         return None
-    from labeldp.trainers.encoders.image_encoder import fitting, of_same_images
+    from labeldp.trainers.encoders.image_encoder import starting_encoder
 
-    if config.encoder.startswith(PRETRAINED):
-        from labeldp.trainers.encoders.embedding import pretrained_on_others
-
-        encoder = pretrained_on_others(config.encoder, data)
-    else:
-        encoder = of_same_images(config.encoder, data, key="trainer.encoder")
-    return fitting(encoder, config.encoder, model=config.model, width=config.width)
+    return starting_encoder(config.encoder, data, model=config.model, width=config.width)
 
 
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
