@@ -33,8 +33,8 @@ from labeldp.platform.studies.presets import (
     on_fast_network,
 )
 from labeldp.trainers.base import ModelName
+from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 ALIBI = levels(ALIBI_KEYS, ALIBI_CIFAR10)
 LINES = (*ALIBI, *agibi(ALIBI_CIFAR10, {"high": 19.0, "medium": 7.7, "low": 3.7}))

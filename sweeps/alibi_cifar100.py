@@ -32,8 +32,8 @@ from labeldp.platform.studies.presets import (
     on_fast_network,
 )
 from labeldp.trainers.base import ModelName
+from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 FACTORS = (0.5, 1.0, 2.0)
 #: Level: epsilon, and the rate and weight decay of the paper's Table 4, searched around.

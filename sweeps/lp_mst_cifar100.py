@@ -29,8 +29,8 @@ from labeldp.platform.studies.presets import (
     network_preset,
 )
 from labeldp.trainers.base import ModelName
+from labeldp.trainers.methods.settings import LpMstConfig
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import LpMstConfig
 from labeldp.trainers.settings.schedules import Schedule
 
 #: Of every line at full size.

@@ -25,8 +25,8 @@ from labeldp.platform.studies.presets import (
     on_fast_network,
 )
 from labeldp.trainers.base import ModelName
+from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.performance import Precision
-from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 CIFAR10 = {"data.name": "cifar10", "data.limit": None}
 LEVELS = levels(ALIBI_KEYS, ALIBI_CIFAR10)

@@ -82,7 +82,7 @@ def settings(section: type[Settings]) -> type[Settings]:
     checked = made.__init__
 
     @functools.wraps(checked)
-    def init(self: Any, /, **values: Any) -> None:
+    def init(self: object, /, **values: Any) -> None:
         try:
             checked(self, **values)
         except ValidationError as error:
@@ -106,7 +106,8 @@ def _refusal(section: type, values: Mapping[str, Any], error: ValidationError) -
     first = error.errors(include_url=False)[0]
     if first["type"] == "value_error":
         return cast(ValueError, first["ctx"]["error"])
-    name, known = str(first["loc"][0]), fields_of(section)
+    name = str(first["loc"][0])
+    known = fields_of(section)
     if name not in known:
         return KeyRefused(
             f"{name} is not a setting of {section.__name__}; {near_miss(name, known)}"
@@ -138,7 +139,8 @@ def allowed(field: FieldInfo) -> Allowed:
     _read(field.annotation, field.metadata, nouns, bounds)
     null = "null" in nouns
     named = " or ".join(dict.fromkeys(noun for noun in nouns if noun != "null"))
-    low, high = bounds.get("gt", bounds.get("ge")), bounds.get("lt", bounds.get("le"))
+    low = bounds.get("gt", bounds.get("ge"))
+    high = bounds.get("lt", bounds.get("le"))
     said = []
     if "gt" in bounds and "lt" in bounds:
         said = [f"strictly between {low:g} and {high:g}"]
@@ -215,9 +217,14 @@ class ModelName(StrEnum):
     def default_width(self) -> int:
         """The width that None stands for."""
         widths = {
-            **{"mlp": 512, "small_cnn": 16, "fast_cnn": 64},
-            **{"resnet18": 64, "resnet18_v2": 64, "inception": 96},
-            **{"wide_resnet28": 4, "two_branch": 16},
+            "mlp": 512,
+            "small_cnn": 16,
+            "fast_cnn": 64,
+            "resnet18": 64,
+            "resnet18_v2": 64,
+            "inception": 96,
+            "wide_resnet28": 4,
+            "two_branch": 16,
         }
         return widths[self.value]
 

@@ -15,15 +15,15 @@ from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
 from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
-from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import Noise
-from labeldp.trainers.settings.pate import (
+from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
     PateConfig,
     StudentConfig,
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.methods.settings import Noise
+from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.schedules import (
     FULL_WIDTH,
     LABEL_SMOOTHING,

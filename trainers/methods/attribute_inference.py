@@ -30,7 +30,7 @@ from labeldp.trainers.base import Count, Flag, Whole, key, settings
 from labeldp.trainers.data import columns as tables
 from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate import fit_forest
-from labeldp.trainers.settings.pate import ForestSettings
+from labeldp.trainers.methods.pate_settings import ForestSettings
 
 #: Below this share of agreeing teachers the attack guesses that a person is in the group.
 CONSENSUS = 0.75
