@@ -60,7 +60,8 @@ from labeldp.trainers.methods.any_model import (
     some_of,
 )
 from labeldp.trainers.methods.evidence import LabelEvidence
-from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed, worthwhile
+from labeldp.trainers.methods.settings import worthwhile
+from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
 from labeldp.trainers.methods.table_stack import fit_stack, fit_to_single_labels
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor

@@ -32,6 +32,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.methods.any_model import some_of
+from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.models.smooth_functions import CLIPPED, SAMPLE, SmoothFunctions, blocks
 from labeldp.trainers.settings.trainer import LabelSource
 
@@ -41,7 +42,6 @@ Floats = NDArray[np.float32]
 #: and rows with more leverage than this share of all rows are shortened.
 _SMOOTHNESS = 10.0
 _KEPT_WHOLE = 0.9
-_MOST_FUNCTIONS = 400
 _MOST_GROUPS = 1000
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
@@ -49,15 +49,6 @@ _MOST_STEPS = 100
 _LARGEST = 7
 #: Share by which marks of the same rows may differ; those of other rows differ by about 1.
 _ROUNDED = 0.01
-
-
-def worthwhile(*, rows: int, noise_std: float) -> int:
-    """Return how many functions of N rows (or persons) to request, at this noise of a sum.
-
-    The more functions there are, the smaller is the share of each in a row of length 1. Twice the
-    root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
-    """
-    return max(2, min(int(2 * np.sqrt(rows / noise_std)), _MOST_FUNCTIONS))
 
 
 def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> NDArray[np.uint32]:
