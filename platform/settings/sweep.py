@@ -23,6 +23,7 @@ from labeldp.platform.settings.configuration import (
     TrialConfig,
     config_hash,
     flatten,
+    labeled,
     takes,
     with_calibration,
     with_changes,
@@ -95,6 +96,7 @@ class Preset:
         variants: In place of the sweep's own lines, if any are given.
         samples: Draws of the random axes, or trials of each search.
         resources: In place of the sweep's, if given; so is `teacher`.
+        needs_gpu: As of the sweep.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -501,7 +503,8 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
-            trial = PlannedTrial(variant=variant.name, config=config, point=point)
+            name = labeled(variant.name, config)
+            trial = PlannedTrial(variant=name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())

@@ -94,6 +94,21 @@ class CropAndFlip:
         return (length - 1) - (places.abs() - (length - 1)).abs()
 
 
+def square(centers: Tensor, side: int, sides: torch.Size) -> Tensor:
+    """Return where a square lies in each image of these sides, bool [B, 1, H, W].
+
+    `centers` [2, B] are rows and columns anywhere in the image, so that a part may lie outside
+    (DeVries and Taylor 2017, arXiv:1708.04552).
+    """
+    inside = []
+    for center, length in zip(centers, sides, strict=True):
+        first = center[:, None] - side // 2
+        places = torch.arange(length, device=centers.device)
+        inside.append((places >= first) & (places < first + side))
+    rows, columns = inside
+    return rows[:, None, :, None] & columns[:, None, None, :]
+
+
 class Training(Trainer):
     """Epochs and exact resume of a network, whose steps a subclass takes."""
 
@@ -341,22 +356,33 @@ class Learner(Classifying):
         return shares.to(self.device, non_blocking=True)
 
     def _draws(self, rows: Tensor) -> Tensor:
-        """Draws of the augmentation for a batch [3, B] on the device; none without it."""
+        """Draws of the augmentation for a batch on the device; none without it.
+
+        Row and column of the window and whether to mirror [3, B]; with cutout its centers, too.
+        """
         if not self.config.augment:
             return self._nothing
-        draws = self._augmentation.draw(len(rows), self._generator).to(
-            self.device, non_blocking=True
-        )
+        draws = self._augmentation.draw(len(rows), self._generator)
+        if self.config.recipe.cutout:
+            sides = self._features.shape[2:]
+            shape = (len(rows),)
+            centers = [torch.randint(side, shape, generator=self._generator) for side in sides]
+            draws = torch.cat((draws, torch.stack(centers)))
+        draws = draws.to(self.device, non_blocking=True)
         if self.config.recipe.flip is Flip.ALTERNATING:
-            now = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
-            draws = torch.cat((draws[:2], now[None].long()))
+            draws[2] = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
         return draws
 
     def _inputs(self, rows: Tensor, draws: Tensor) -> Tensor:
         batch = self._features[rows]
         if self.config.augment:
-            batch = self._augmentation.carry_out(batch, draws)
-        return batch if self._pixels is None else normalize(batch, *self._pixels)
+            batch = self._augmentation.carry_out(batch, draws[:3])
+        inputs = batch if self._pixels is None else normalize(batch, *self._pixels)
+        if not self.config.recipe.cutout:
+            return inputs
+        # Hidden pixels are the mean of all, which normalization makes 0.
+        hidden = square(draws[3:], self.config.recipe.cutout, batch.shape[2:])
+        return inputs.masked_fill(hidden, 0.0)
 
 
 class OnLabels(Learner):
@@ -400,6 +426,11 @@ def check_fit(config: LearnerConfig, data: PublicData) -> None:
         )
     side = min(data.train_features.shape[2:], default=0)
     crop = config.recipe.crop
+    if config.recipe.cutout and not config.augment:
+        raise ValueError(
+            f"recipe.cutout is {config.recipe.cutout}, but augment is False, and it is one of the "
+            "augmentations: set augment=True (for digits with recipe.flip=none), or leave it out"
+        )
     if config.augment and side <= crop:
         raise ValueError(
             f"recipe.crop is {crop}, but images of {data.name} have {side} rows or columns; take "
