@@ -35,9 +35,8 @@ def test_the_papers_sweeps_are_counted_for_a_gpu() -> None:
     expected = 3 * images / 36_830 / 3600
     found = planned_hours(plan_trials(load_sweep("alibi_cifar10")), CIFAR)
     assert found is not None and not found.measured
-    assert found.lines == pytest.approx(
-        dict.fromkeys(("high", "medium", "low"), expected), rel=0.02
-    )
+    assert len(found.lines) >= 3
+    assert [*found.lines.values()] == pytest.approx([expected] * len(found.lines), rel=0.02)
 
 
 def test_lines_of_equal_votes_pay_for_their_teachers_once() -> None:
