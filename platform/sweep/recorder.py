@@ -170,7 +170,7 @@ class Recorder(Unsaved, tune.Callback):
             "dataset": planned.config.data.name,
             "seed": str(planned.config.seed),
             "noise": planned.config.noise.kind.value,
-            "variant": planned.variant,
+            "line": planned.variant,
             "point": dumps(planned.point),
         }
         features = record.features_from.described()
@@ -179,6 +179,7 @@ class Recorder(Unsaved, tune.Callback):
             name=trial_name(planned.variant, planned.point),
             tags=tags | {f"{FEATURE_TAG}{name}": text for name, text in features.items()},
             texts=self._texts(record),
+            data=(planned.config.data.name, self.sweep.data.public.fingerprint),
             model=kept_model(self.sweep.folder.models, record.hash) if record.finished else None,
         )
         self._owed.discard(record.hash)
