@@ -88,7 +88,6 @@ def shared_view(metric: str) -> str:
         {
             "uuid": f"{name} against epsilon",
             "type": "SCATTER",
-            "displayName": f"{name} against epsilon",
             "metricSectionId": _VIEW,
             "isGenerated": False,
             "deleted": False,

@@ -33,7 +33,7 @@ SIX = [
     "trainer.weight_decay=[0.0,0.001]",
 ]
 METRICS = {"accuracy", "epsilon", "delta", "train_seconds", "val_accuracy", "loss"}
-METRICS |= {"epsilon_m_low", "epsilon_m_high", "epsilon_m_ceiling"}
+METRICS |= {"epsilon_m", "epsilon_m_low", "epsilon_m_high", "epsilon_m_ceiling"}
 TAGS = {"config_hash", "trainer", "dataset", "git_commit", "seed", "mlflow.parentRunId"}
 ARTIFACTS = {"config.yaml", "ledger.json", "environment.txt", "curves.json"}
 KEYS = {"experiment", "tracking_uri", "parent_run_id", "results_dir", "pareto", "ledger"}
