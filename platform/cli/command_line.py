@@ -145,6 +145,8 @@ class Verb(click.Command):
         return found
 
     def _perform(self, json: bool, **given: Any) -> int:
+        if self.words == "watch":  # it prints as it goes, and stays without NumPy beside a sweep
+            return int(self.function(json_=json, **given))
         perform = resolve_name("labeldp.platform.cli.command:perform")
         return int(perform(lambda: self.function(**given), json=json))
 
@@ -639,6 +641,15 @@ VERBS = (
         "results/quickstart",
         argument("results", "RESULTS", "results folder"),
         whole("--port", "port; 5000 by default, or a free one if that is in use"),
+    ),
+    Verb(
+        "watch",
+        "watch:run",
+        "follow a sweep on a page of this machine, or in the terminal",
+        "results/quickstart --text",
+        argument("results", "RESULTS", "results folder of a sweep"),
+        flag("--text", "print to the terminal until the sweep ends"),
+        whole("--port", "port of the page; a free one by default"),
     ),
     Verb(
         "verify",
