@@ -260,6 +260,14 @@ VERBS = (
         whole("--answer", "number of answered queries", required=True),
     ),
     Verb(
+        "compare",
+        "reports:compare",
+        "compare two sweeps line by line, with intervals over seeds",
+        "results/a results/b",
+        argument("first", "RESULTS_A", "results folder", type=_FOLDER),
+        argument("second", "RESULTS_B", "results folder"),
+    ),
+    Verb(
         "config",
         "config_keys:config",
         "list configuration keys: type, default, bounds, meaning; or print a sweep's configuration",
@@ -602,6 +610,16 @@ VERBS = (
             "readers; public leaves out private values",
             default="owner",
         ),
+        choice(
+            "--figure",
+            ("accuracy_vs_epsilon", "epsilon_m_vs_epsilon"),
+            "figure of a column's width, into the file of --to, in place of the report",
+            metavar="NAME",
+        ),
+        choice(
+            "--table", ("latex", "markdown", "csv"), "table for a paper, in place of the report"
+        ),
+        option("--to", "file of the figure or the table", "FILE.pdf|svg|png"),
     ),
     Verb(
         "self-supervise",
