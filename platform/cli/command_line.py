@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+import labeldp
+
 
 def option(names: str, help: str = "", metavar: str | None = None, **more: Any) -> click.Option:
     """Return an option by its names, which blanks separate."""
@@ -152,6 +154,18 @@ class Verb(click.Command):
 
 
 VERBS = (
+    Verb(
+        "advise",
+        "advise:advise",
+        "advise on a method and an epsilon, by a simulation on made-up labels",
+        "--rows 10000 --classes 2 --rare .05",
+        whole("--rows", "number of labels; by default the rows of --features"),
+        whole("--classes", "number of classes", required=True),
+        number("--rare", "share of the rarest class"),
+        whole("--persons", "number of people, if somebody has several labels"),
+        option("--features", "your public features: .parquet, .csv or .xlsx", "FILE"),
+        whole("--seed", "seed of the simulation", default=0),
+    ),
     Verb(
         "audit memorization",
         "audits:memorization",
@@ -698,6 +712,8 @@ def command() -> click.Group:
         help="Label differential privacy: cost, accuracy and leakage.",
         context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     )
+    version = click.version_option(labeldp.__version__, prog_name="labeldp")
+    top = version(top)
     for verb in VERBS:
         groups.get(verb.words.partition(" ")[0], top).add_command(verb)
     return top

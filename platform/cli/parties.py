@@ -51,7 +51,7 @@ def request(
         return len(asked.ids), 0 if asked.weights is None else asked.weights.shape[1]
 
     if rows_at_once is None:
-        sizes = [written(_table(features, how["id_column"]), out)]
+        sizes = [written(read_table(features, how["id_column"]), out)]
     else:
         path = Path(features)
         if path.suffix != ".parquet" or rows_at_once < 2 or after:
@@ -113,7 +113,7 @@ def release(
     if how["person_column"]:
         columns.append(how["person_column"])
     found = two_parties.answer(
-        _table(labels, *columns, as_written=[how["label_column"]]),
+        read_table(labels, *columns, as_written=[how["label_column"]]),
         party_files.parts_of(request),
         None if dry_run else out,
         vault=vault or Path(labels).with_suffix(".vault"),
@@ -178,9 +178,9 @@ def fit(
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
         tables: Any = _rows_of_parts(Path(features[0]), releases)
     elif len(features) == 1:
-        tables = _table(features[0], releases[0].id_column)
+        tables = read_table(features[0], releases[0].id_column)
     else:
-        tables = (_table(each, releases[0].id_column) for each in features)
+        tables = (read_table(each, releases[0].id_column) for each in features)
     learner = _estimator(estimator, rows, seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     model.save(out)
@@ -276,7 +276,7 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     )
 
 
-def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFrame:
+def read_table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFrame:
     """A `.csv`, `.xlsx` or `.parquet`; of one of labels `as_written`, the named columns alone."""
     path = Path(file)
     if path.suffix in (".csv", ".xlsx"):
