@@ -113,7 +113,7 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
         epsilon_private=totals["epsilon_private"],
         report=str(folder.path / REPORT_FILES[0]),
         tracked=tracked,
-        finding=found.sentences,
+        finding=(*filter(None, [found.advice]), *found.sentences),
         cost=found.cost,
         labels=labels,
         spoiled=found.spoiled,
