@@ -15,7 +15,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -62,56 +62,53 @@ class Watched:
         return [trial for _, trial in found.values()]
 
     def state(self) -> dict[str, Any]:
-        """Return where the sweep stands, as `--json` prints it.
-
-        `seconds_left` and what the driver alone knows are None where they are unknown.
-        """
+        """Return where the sweep stands, as `--json` prints it; None is unknown."""
         told = _read(self.folder / "state.json")
         every = self.trials()
-        done = [trial for trial in every if trial["finished"]]
-        failed = [trial for trial in every if not trial["finished"]]
         alive = _is_alive(self.folder, told)
         running = list(told.get("running", ()))
         trials = told.get("trials") or len(every)
         metric = told.get("metric", "accuracy")
         sign = -1.0 if told.get("smaller_is_better") else 1.0
-        best = [trial for trial in done if metric in trial["metrics"]]
-        best.sort(key=lambda trial: sign * trial["metrics"][metric])
-        points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in best]
+        done = [trial for trial in every if trial["finished"]]
+        private = [trial for trial in done if {"epsilon", metric} <= trial["metrics"].keys()]
+        private.sort(key=lambda trial: sign * trial["metrics"][metric])
+        points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in private]
         spent, planned = told.get("epsilon_spent"), told.get("epsilon_planned")
-        waiting = max(0, trials - len(every) - len(running))
-        known = spent is not None and planned is not None
         return {
             "sweep": _read(self.folder / "sweep.json").get("sweep", self.folder.name),
             "driver": "running" if alive else "ended",
             "trials": trials,
-            "waiting": waiting,
+            "waiting": max(0, trials - len(every) - len(running)),
             "running": running if alive else [],
             "cut_off": [] if alive else running,
             "done": len(done),
-            "failed": [{"name": trial["name"], "reason": trial["reason"]} for trial in failed],
+            "failed": [
+                {"name": trial["name"], "reason": trial["reason"]}
+                for trial in every
+                if not trial["finished"]
+            ],
             "metric": metric,
-            "best": best[-1] if best else None,
+            "best": private[-1] if private else None,
             "pareto": pareto(points, sign=sign),
             "points": points,
             "epsilon_spent": spent,
-            "epsilon_left": max(0.0, planned - spent) if known else None,
+            "epsilon_left": None if None in (spent, planned) else max(0.0, planned - spent),
             "delta": told.get("delta"),
             "cluster": told.get("cluster"),
-            "seconds_left": _left(told, ended=len(every), trials=trials) if alive else None,
+            "seconds_left": _left(told, ended=len(every)) if alive else None,
         }
 
 
 def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is shown of a record, which is a fraction of it."""
+    """Return what is shown of a record; without privacy it has no epsilon."""
     point = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in record["point"].items())
-    metrics = {name: float(x) for name, x in record["metrics"].items() if "/" not in name}
+    numbers = {name: float(value) for name, value in record["metrics"].items() if "/" not in name}
     return {
         "name": f"{record['variant']} {point}".strip(),
         "finished": record["finished"],
         "reason": record.get("reason", ""),
-        "metrics": metrics,
-        "seconds": record.get("seconds", 0.0),
+        "metrics": {name: value for name, value in numbers.items() if math.isfinite(value)},
     }
 
 
@@ -143,15 +140,14 @@ def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:
     return True
 
 
-def _left(told: Mapping[str, Any], *, ended: int, trials: int) -> float | None:
-    begun, before = told.get("begun"), told.get("skipped", 0)
-    now = ended - before
-    if not begun or now < 1:
+def _left(told: Mapping[str, Any], *, ended: int) -> float | None:
+    """Estimate the seconds to go; trials in training count for their share of epochs."""
+    now = ended - told.get("skipped", 0)
+    if now < 1 or "begun" not in told:
         return None
-    # Trials in training count for their share of epochs.
-    now_in_training = sum(min(1.0, each["epochs"] / each["of"]) for each in told["running"])
-    share = now + now_in_training
-    return max(0.0, (time.time() - begun) / share * (trials - before - share))
+    share = now + sum(min(1.0, each["epochs"] / each["of"]) for each in told["running"])
+    left = told["trials"] - told.get("skipped", 0) - share
+    return max(0.0, (time.time() - told["begun"]) / share * left)
 
 
 def pareto(
@@ -160,7 +156,7 @@ def pareto(
     """Return the points (epsilon, figure) that no other beats, by epsilon."""
     best: list[tuple[float, float]] = []
     for epsilon, figure in sorted(points, key=lambda point: (point[0], -sign * point[1])):
-        if math.isfinite(epsilon) and (not best or sign * figure > sign * best[-1][1]):
+        if not best or sign * figure > sign * best[-1][1]:
             best.append((epsilon, figure))
     return best
 
@@ -173,13 +169,10 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     running = [
         f"{each['name']}: epoch {each['epochs']} of {each['of']}" for each in state["running"]
     ]
-    counts = {
-        "done": state["done"],
-        "failed": len(state["failed"]),
-        "running": len(running),
-        "waiting": state["waiting"],
-    }
-    numbers = ", ".join(f"{number} {what}" for what, number in counts.items())
+    numbers = (
+        f"{state['done']} done, {len(state['failed'])} failed, {len(running)} running, "
+        f"{state['waiting']} waiting"
+    )
     front = "; ".join(f"{y:.4g} at epsilon {x:.4g}" for x, y in state["pareto"])
     found = [
         ("driver", state["driver"]),
@@ -232,7 +225,7 @@ def page(state: Mapping[str, Any]) -> str:
 
 def _drawing(state: Mapping[str, Any]) -> str:
     """Draw the figure of every trial against epsilon, and the front as steps."""
-    points = [(x, y) for x, y in state["points"] if math.isfinite(x) and x > 0]
+    points = [(x, y) for x, y in state["points"] if x > 0]
     if not points:
         return ""
     logs = [math.log(x) for x, _ in points]
@@ -305,7 +298,7 @@ def run(*, results: str, text: bool, port: int | None, json_: bool) -> int:
     try:
         watched = Watched(Path(results))
         if json_:
-            print(_json(watched.state()))
+            print(json.dumps(watched.state()))
             return 0
         if text:
             return _lines(watched)
@@ -324,23 +317,17 @@ def run(*, results: str, text: bool, port: int | None, json_: bool) -> int:
     return 0
 
 
-def _json(state: Mapping[str, Any]) -> str:
-    # Infinity as 1e999, which every reader of JSON takes for it; names have no such word.
-    return json.dumps(state).replace(": Infinity", ": 1e999").replace("[Infinity", "[1e999")
-
-
 def _lines(watched: Watched) -> int:
     clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
     try:
         while True:
             state = watched.state()
-            print(clear + state["sweep"], *_padded(rows(state)), sep="\n", flush=True)
+            lines = [f"{name:<14}{text}" for name, text in rows(state)]
+            # Reasons of failures may be any text: no control characters reach the terminal.
+            shown = ("".join(filter(str.isprintable, line)) for line in lines)
+            print(clear + state["sweep"], *shown, sep="\n", flush=True)
             if state["driver"] == "ended" or not clear:
                 return 0
             time.sleep(SECONDS)
     except KeyboardInterrupt:
         return 0
-
-
-def _padded(found: Sequence[tuple[str, str]]) -> list[str]:
-    return ["".join(c for c in f"{name:<14}{text}" if c.isprintable()) for name, text in found]
