@@ -73,7 +73,7 @@ def advise(
     cut = len(given) * 4 // 5
     plain = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
     best = score(plain.fit(given[:cut], labels[:cut]), given[cut:], labels[cut:])
-    found = []
+    found: list[dict[str, Any]] = []
     for epsilon in EPSILONS:
         method, reason = choose_for_stack(epsilon=epsilon, num_classes=classes, single=False)
         found.append(

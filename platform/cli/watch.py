@@ -93,11 +93,15 @@ class Watched:
             "pareto": pareto(points, sign=sign),
             "points": points,
             "epsilon_spent": spent,
-            "epsilon_left": None if None in (spent, planned) else max(0.0, planned - spent),
+            "epsilon_left": _above_zero(planned, spent),
             "delta": told.get("delta"),
             "cluster": told.get("cluster"),
             "seconds_left": _left(told, ended=len(every)) if alive else None,
         }
+
+
+def _above_zero(planned: float | None, spent: float | None) -> float | None:
+    return None if planned is None or spent is None else max(0.0, planned - spent)
 
 
 def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -134,7 +138,7 @@ def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
-        return time.time() - told.get("written", 0.0) < _FRESH_SECONDS
+        return bool(time.time() - told.get("written", 0.0) < _FRESH_SECONDS)
     except PermissionError:
         return True
     return True
@@ -147,7 +151,7 @@ def _left(told: Mapping[str, Any], *, ended: int) -> float | None:
         return None
     share = now + sum(min(1.0, each["epochs"] / each["of"]) for each in told["running"])
     left = told["trials"] - told.get("skipped", 0) - share
-    return max(0.0, (time.time() - told["begun"]) / share * left)
+    return float(max(0.0, (time.time() - told["begun"]) / share * left))
 
 
 def pareto(

@@ -8,6 +8,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 from matplotlib import rc_context
@@ -23,7 +24,7 @@ from labeldp.trainers.data.files import replacing
 FIGURES = ("accuracy_vs_epsilon", "epsilon_m_vs_epsilon")
 FORMATS = ("pdf", "svg", "png")
 #: TrueType fonts, which conferences ask for, and text as text.
-_RC = {
+_RC: Any = {
     "font.size": 8,
     "legend.fontsize": 7,
     "pdf.fonttype": 42,
@@ -64,7 +65,7 @@ def write_figure(found: Sequence[Point], name: str, path: Path) -> None:
 
 def rows_of(found: Sequence[Point]) -> list[tuple[str, ...]]:
     """Return the cells of a table under `HEAD`, by epsilon."""
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for point in found:
         unit = 1.0 if point.accuracy_by.of_scores else 100.0
         spread = f" ± {unit * point.accuracy_std:.2f}" if len(point.hashes) > 1 else ""

@@ -285,8 +285,10 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         # A key that a line's method does not have is left out, as one of the command line is.
         replace(
             line,
-            changes=line.changes
-            | {key: x for key, x in size.changes.items() if takes(sweep.base, line.changes, key)},
+            changes={
+                **line.changes,
+                **{k: x for k, x in size.changes.items() if takes(sweep.base, line.changes, k)},
+            },
         )
         for line in sweep.variants
     ]

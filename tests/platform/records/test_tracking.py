@@ -66,6 +66,7 @@ def test_what_is_infinite_or_was_not_measured_is_missing(tracker: Tracker) -> No
     assert metrics["epsilon_m"] == metrics["epsilon_m_low"] == record.metrics["epsilon_m_low"]
     assert not {"epsilon", "epsilon_m_high", *silent} & metrics.keys()
     assert run.data.tags["infinite"] == "epsilon, epsilon_m_high"
+    assert run.inputs is not None
     (source,) = run.inputs.dataset_inputs
     assert source.dataset.name == "digits" and source.dataset.digest == "f" * 36
     guessed = {"epsilon_m_paper_low": 0.1, "epsilon_m_paper_high": 2.0, "epsilon_m_ceiling": 0.0}

@@ -1,6 +1,7 @@
 """Figures, tables and comparisons for a paper, by the commands that make them."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy.stats import ttest_ind
@@ -19,7 +20,11 @@ def folders(tmp_path: Path) -> list[str]:
         folder = ResultsFolder(tmp_path / name, sweep="small")
         folder.identify(num_labels=100)
         for seed, accuracy in enumerate(accuracies):
-            given = {"variant": "A & B", "changes": {"seed": seed}, "accuracy": accuracy}
+            given: dict[str, Any] = {
+                "variant": "A & B",
+                "changes": {"seed": seed},
+                "accuracy": accuracy,
+            }
             folder.keep(a_record(f"{seed}" * 16, point={"seed": seed}, **given))
     folder.keep(a_record("f" * 16, variant="none", epsilon=float("inf"), accuracy=0.9))
     return [str(tmp_path / name) for name in SEEDS]
