@@ -201,7 +201,7 @@ def test_a_budget_that_all_but_the_baseline_fits() -> None:
     assert problem.endswith('leave it out with --without "no privacy"')
     found = answer(*limits, "--without", "no privacy")
     assert (found["trials"], found["fits"]) == (15, True)
-    assert found["epsilons"] == [0.5, 1.0, 2.0, 4.0, 8.0]
+    assert sorted({round(each, 9) for each in found["epsilons"]}) == [1.0, 2.0, 8.0]
 
 
 SEARCH = ("plan", QUICKSTART, "--only", "ALIBI", "--search", "optuna", "--trials", "12")
