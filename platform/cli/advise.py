@@ -24,7 +24,6 @@ from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.parties import read_table
 from labeldp.platform.settings.methods import choose_for_stack
-from labeldp.platform.vault.shared_vault import SharedVault
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: The smallest epsilon that loses at most this much of the figure without privacy is advised.
@@ -174,7 +173,7 @@ def _expected(
 ) -> float:
     known = sorted(set(labels.tolist()))
     model = LabelPrivateClassifier(
-        epsilon=epsilon, classes=known, random_state=seed, noise_seed=seed, vault=SharedVault()
+        epsilon=epsilon, classes=known, random_state=seed, noise_seed=seed
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's
