@@ -109,8 +109,12 @@ def _advice(
         return ""
     best = max(private, key=lambda point: point.rank)
     # Errors of amounts have units: for them a share of the best.
-    room = CLOSE * (abs(best.rank) if best.accuracy_by.of_amounts else 1.0)
-    close = [point for point in private if point.rank >= best.rank - room]
+    unit = abs(best.rank) if best.accuracy_by.of_amounts else 1.0
+    noise = noise_among(private)
+    room = unit * max(CLOSE, noise.noise + noise.luck)
+    # Noise takes an estimate above 1, and then it says no more than 1.
+    most = math.inf if best.accuracy_by.of_scores else 1.0
+    close = [point for point in private if point.rank >= min(best.rank, most) - room]
     chosen = min(close, key=lambda point: (same_epsilon(point.epsilon), -point.rank))
     if _majority(chosen, metrics):
         return ""
