@@ -123,7 +123,8 @@ class AccuracyEstimate:
         _validate.same_length(predictions=len(guesses), values=len(values))
         count = len(guesses)
         seen = values == guesses if values.ndim == 1 else values[np.arange(count), guesses]
-        mean, agreement = float(seen.mean(dtype=np.float64)), mechanism.agreement
+        mean = float(seen.mean(dtype=np.float64))
+        agreement = mechanism.agreement
         noise = agreement.noise_std / math.sqrt(count)
         error = math.hypot(_careful_error(mean, count, noise), noise)
         return cls(
@@ -180,7 +181,8 @@ def _careful_error(mean: float, count: int, noise: float) -> float:
     """
     nearest = mean + min(2 * noise, max(-2 * noise, 0.5 - mean))
     share = min(1.0, max(0.0, nearest))
-    right, tail = count * share, float(ndtr(-_TWO_SIDED))
+    right = count * share
+    tail = float(ndtr(-_TWO_SIDED))
     low = float(betaincinv(right, count - right + 1, tail)) if right > 0 else 0.0
     high = float(betaincinv(right + 1, count - right, 1 - tail)) if right < count else 1.0
     return max(share - low, high - share) / _TWO_SIDED

@@ -87,7 +87,7 @@ class LabelRelease:
         found[self.kept] = known
         return found
 
-    def soft_labels(self, prior: Any = None) -> NDArray[np.float64]:
+    def soft_labels(self, prior: object = None) -> NDArray[np.float64]:
         """Return the posterior of each label [N, K] under a prior [K] or [N, K]; flat if None.
 
         The prior must be made without these labels, or of releases of them.
@@ -98,7 +98,7 @@ class LabelRelease:
         with np.errstate(divide="ignore"):
             return np.asarray(posterior(self.log_likelihood, np.log(given)))
 
-    def loss(self, logits: Any, rows: Any) -> Any:
+    def loss(self, logits: Any, rows: object) -> Any:
         """Return the mean of -log Pr[release | model] of a batch, for PyTorch to differentiate.
 
         `logits` [B, K] are the model's for the rows `rows` [B], whole numbers from 0.
@@ -152,13 +152,13 @@ def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]
 
 @_validate.plain_numbers
 def privatize(
-    labels: Any,
+    labels: object,
     *,
     epsilon: float,
     classes: int | Sequence[Hashable],
     method: str = "subset",
     delta: float = 0.0,
-    groups: Any = None,
+    groups: object = None,
     max_labels_per_person: int = 1,
 ) -> LabelRelease:
     """Release each label alone, with noise from the operating system, for your own training.
@@ -186,21 +186,28 @@ def privatize(
             "one-dimensional, a label for each row (of a table take one column, table['outcome'])"
         )
     numbers = class_numbers(labels, names)
-    persons, kept, most = None, None, 1
+    persons = None
+    kept = None
+    most = 1
     if groups is not None:
         grouped = Groups.of(groups, count=len(numbers), most=max_labels_per_person)
-        persons, kept, most = grouped.used, grouped.kept, grouped.most
+        persons = grouped.used
+        kept = grouped.kept
+        most = grouped.most
     mechanism = mechanism_for(method, epsilon=epsilon / most, delta=delta, num_classes=len(names))
     vault = LabelVault(
         labels=numbers if kept is None else numbers[kept], num_classes=len(names), persons=persons
     )
     release = vault.release(mechanism, noise=SecureEntropy())
-    own: Any = {"num_labels": vault.num_people, "unit": "label" if groups is None else "person"}
+    unit = "label" if groups is None else "person"
     return LabelRelease(
         mechanism=mechanism,
         values=release.values,
         classes=tuple(names),
-        ledger=tuple(line_of(charge, delta=delta, **own) for charge in vault.charges()),
+        ledger=tuple(
+            line_of(charge, num_labels=vault.num_people, delta=delta, unit=unit)
+            for charge in vault.charges()
+        ),
         kept=kept,
         count=len(numbers),
     )

@@ -47,10 +47,14 @@ for _name in ("alembic", "mlflow.store.db.utils"):
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 #: Limits of MLflow's `log_batch`, which takes 1,000 things of all kinds together.
-_BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 900, 100, 6000
+_BATCH_METRICS = 900
+_BATCH_PARAMS = 100
+_PARAM_LENGTH = 6000
 #: Of a data set's digest, in MLflow.
 _DIGEST_LENGTH = 36
-_FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
+_FINISHED = "FINISHED"
+_FAILED = "FAILED"
+_RUNNING = "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 #: Errors of MLflow's client for a store or server that does not answer as it should.
@@ -133,7 +137,8 @@ class Tracker:
             self.experiment_id = self._open_experiment(experiment)
 
     def _open_experiment(self, name: str) -> str:
-        store, artifacts = file_of(self.uri), None
+        store = file_of(self.uri)
+        artifacts = None
         if store is not None:
             artifacts = (store.absolute().parent / "artifacts").as_uri()
         found = self._client.get_experiment_by_name(name)
@@ -190,7 +195,9 @@ class Tracker:
         of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
         complete: dict[str, str] = {}
         for run in _all_runs(self._client, self.experiment_id, of_sweep):
-            run_id, digest = run.info.run_id, run.data.tags.get("config_hash", "")
+            run_id = run.info.run_id
+            digest = run.data.tags.get("config_hash", "")
+            # A run in any other state was being written when its driver died.
             if run.info.status not in (_FINISHED, _FAILED) or digest in complete:
                 self._client.delete_run(run_id)
             else:
@@ -216,6 +223,7 @@ class Tracker:
         `data`: name and fingerprint of the public data. Infinite metrics are left out; a tag names
         them. It replaces a run that the trial had. Where it fails halfway, `reconcile` deletes it.
         """
+        # Out of the list first: after a failure here nobody takes the old run for this record's.
         earlier = self._children.pop(record.hash, None)
         if earlier is not None:
             self._client.delete_run(earlier)
@@ -226,6 +234,8 @@ class Tracker:
         infinite = sorted(name for name, value in figures.items() if math.isinf(value))
         if infinite:
             every[INFINITE] = ", ".join(infinite)
+        # The run is written at its end, so that a killed trial leaves none. It shows the time of
+        # training.
         now = int(1000 * time.time())
         begun = now - int(1000 * record.seconds)
         run_id = str(self._client.create_run(self.experiment_id, begun, every, name).info.run_id)
@@ -296,7 +306,8 @@ class Tracker:
 
 def _explain(uri: str, error: Exception) -> str:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    text, uri = text.replace(uri, shown(uri)), shown(uri)
+    text = text.replace(uri, shown(uri))
+    uri = shown(uri)
     if getattr(error, "error_code", "") in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
         return (
             f"tracking server {uri} refuses us ({text}); check MLFLOW_TRACKING_USERNAME and "

@@ -24,9 +24,11 @@ FEATURE_TAG = "features."
 LOCAL_SERVER = "http://127.0.0.1:5000"
 #: MLflow's search for the runs of trials, and an order; by the default one, time, the page folds
 #: trials under the sweep's own run, also those that were searched for.
-TRIALS, _ORDER = "tags.mlflow.parentRunId != ''", "metrics.`epsilon`"
+TRIALS = "tags.mlflow.parentRunId != ''"
+_ORDER = "metrics.`epsilon`"
 #: Tag of an experiment that holds its saved view, and the view's name in links.
-VIEW_TAG, _VIEW = "mlflow.sharedViewState.labeldp", "labeldp"
+VIEW_TAG = "mlflow.sharedViewState.labeldp"
+_VIEW = "labeldp"
 #: Browsers refuse a link with many more runs, and MLflow draws no more.
 MOST_COMPARED = 100
 _SQLITE = "sqlite:///"

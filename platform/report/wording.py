@@ -10,7 +10,6 @@
 
 import math
 import re
-from typing import Any
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
@@ -54,7 +53,7 @@ RELEASES: dict[type, str] = {
 }
 
 
-def number(value: Any) -> str:
+def number(value: object) -> str:
     """Return a float in at most four digits, any other value as it is written."""
     if not isinstance(value, float):
         return str(value)

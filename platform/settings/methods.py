@@ -23,7 +23,8 @@ from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.extensions import Registry
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.pate_settings import PateConfig
+from labeldp.trainers.methods.settings import (
     LEAST_INFORMATION,
     AlibiConfig,
     AlibiPriorConfig,
@@ -43,7 +44,6 @@ from labeldp.trainers.settings.methods import (
     kept_information,
     label_mechanism,
 )
-from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.trainer import what_is_missing
 
 #: Takes a method by the rule of `choose`.
