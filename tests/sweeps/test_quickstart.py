@@ -4,6 +4,7 @@ Six trials share one release; two of them must diverge. The first start is inter
 has finished, the second one does the rest.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,6 +123,9 @@ def test_json_has_the_keys_of_the_contract(completed: Start, results: Path) -> N
     assert set(found) >= KEYS
     assert found["experiment"] == "quickstart"
     assert Path(found["results_dir"]) == results
+    state = json.loads((results / "state.json").read_text())  # for `labeldp watch`
+    facts = ("trials", "ended", "running", "epsilon_spent", "epsilon_planned")
+    assert [state[name] for name in facts] == [6, True, [], 4.0, 4.0]
     # One release for all learning rates.
     prices = {"epsilon_releases": 4.0, "epsilon_selection": 0.0, "epsilon_total": 4.0}
     assert found["ledger"] == {"releases": 1, "delta": 0.0, **prices}
