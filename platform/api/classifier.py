@@ -37,7 +37,7 @@ from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.handed_labels import Handed
 from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
-from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
+from labeldp.platform.settings.configuration import AuditSettings, TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (
     AUTO,
     NAMED,
@@ -47,10 +47,10 @@ from labeldp.platform.settings.methods import (
     choose_for_stack,
     named,
 )
-from labeldp.platform.settings.metrics import is_owners
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
+from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.methods.settings import PriorSource
 from labeldp.trainers.methods.table_stack import MODELS
@@ -194,7 +194,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
             len(classes), named_columns=bool(account.columns)
         )
-        method, reason = self._method(len(classes), persons=groups is not None, stacks=stacks)
+        method, reason = self._method(
+            len(classes), rows=len(places), persons=groups is not None, stacks=stacks
+        )
         stacked = stacks and method.stack
         if "models" in (self.settings or {}) and not stacked:
             raise ValueError(
@@ -284,13 +286,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.method_reason_ = reason
         self.models_: list[tuple[str, float, float]] = getattr(predictor, "models", [])
         self._paid(account, fit_labels, delta=most * config.trainer.delta)
-        self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
-        self.audit_: dict[str, Any] = {
-            name: value for name, value in figures.items() if not is_owners(name)
-        }
-        self.audit_["spoiled_labels"] = len(fit_labels.canary_positions())
-        if not self.audit_["spoiled_labels"]:
-            self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
+        self._audited(figures, fit_labels)
         self.model_ = TrainedModel(
             predictor=predictor,
             preprocessing=preprocessing,
@@ -305,6 +301,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 trial="",
                 seed=config.seed,
                 noise=self._noise().kind,
+                provenance=provenance_of(config, NO_OUTSIDE_DATA),
             ),
         )
         return self
@@ -408,7 +405,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             return {*self.settings} == {"models"}
         return named_columns or num_classes < NETWORK_CLASSES
 
-    def _method(self, num_classes: int, *, persons: bool, stacks: bool) -> tuple[NamedMethod, str]:
+    def _method(
+        self, num_classes: int, *, rows: int, persons: bool, stacks: bool
+    ) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
             found = named(self.method)
             if self.delta == 0 and not found.pure:
@@ -423,7 +422,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 epsilon=self.epsilon, num_classes=num_classes, single=own
             )
         else:
-            name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+            name, reason = choose(
+                epsilon=self.epsilon,
+                delta=self.delta,
+                num_classes=num_classes,
+                rows=rows if self.estimator is None else None,  # none learns from counts
+            )
         if persons and self.delta > 0:
             name = "moment_labels"
             reason = "sums use all labels of a person, at the price of one"

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from labeldp.platform.api.process_ledger import (
 )
 from labeldp.platform.report.wording import concern_of_delta
 from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.settings.metrics import is_owners
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.trainers.data.preprocessing import Preprocessing
@@ -116,6 +117,8 @@ class FitAccount:
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     """An estimator whose fits are charged; parameters `vault`, `delta` and `noise_seed` are its."""
 
+    #: What pays, where no persons do.
+    _unit = "label"
     #: A clone may be a wrapper's, which hands it labels in a thread or process of its own.
     _cloned = False
 
@@ -217,7 +220,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         names = known if names is None else np.asarray(names)
         if names is not None and all(type(name) is str for name in names.flat):
             names = names.astype(str)  # a column of texts has objects
-        account.unit = "label" if groups is None or account.copies else "person"
+        account.unit = self._unit if groups is None or account.copies else "person"
         payers = names if groups is None else groups.names
         # Row 3 of another vault is another person.
         named = payers
@@ -329,6 +332,16 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if concern is not None:
             warnings.warn(concern, stacklevel=3)
 
+    def _audited(self, figures: Mapping[str, float], near: FitLabels) -> None:
+        """Set the findings of attacks by canaries, and apart from them the owner's figures."""
+        self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
+        self.audit_: dict[str, Any] = {
+            name: value for name, value in figures.items() if not is_owners(name)
+        }
+        self.audit_["spoiled_labels"] = len(near.canary_positions())
+        if not self.audit_["spoiled_labels"]:
+            self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
+
     @property
     def total_epsilon_(self) -> float:
         """Epsilon of the label that paid most, over all fits that are known here."""
@@ -353,7 +366,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             return "not private: labels were published"
         kind = "pure" if self.delta_ == 0 else f"at delta {shown(self.delta_)}"
         if account.id_column is not None:
-            each = "each label" if account.unit == "label" else "all labels of each person"
+            each = f"all {self._unit}s of each person"
+            if account.unit == self._unit:
+                each = f"each {self._unit}"
             return (
                 f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for {each} "
                 "of the release; what else their owner released is not counted here; features are "
@@ -370,11 +385,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
         seeded = vault.seeded or account.in_process(delta=self.delta).seeded
         void = "; noise of some of those came from a seed, which removes it"
-        whole = "" if account.unit == "label" else "; it holds for all labels of a person together"
+        whole = ""
+        if account.unit != self._unit:
+            whole = f"; it holds for all {self._unit}s of a person together"
         risk = ""
         if math.isfinite(total) and not seeded:
             after = percent(guess_after(0.5, epsilon=total, delta=at))
-            risk = f"; a guess of a label at even odds is then right with at most {after}%"
+            risk = f"; a guess of a {self._unit} at even odds is then right with at most {after}%"
         left_out = "".join(f"; not counted: {each}" for each in account.not_counted())
         return (
             f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for this fit "

@@ -23,6 +23,7 @@ from labeldp.platform.settings.configuration import (
     TrialConfig,
     config_hash,
     flatten,
+    labeled,
     takes,
     with_calibration,
     with_changes,
@@ -89,6 +90,7 @@ class Preset:
         variants: In place of the sweep's own lines, if any are given.
         samples: Draws of the random axes, or trials of each search.
         resources: In place of the sweep's, if given; so is `teacher`.
+        gpu_hours_per_trial: An estimate; 0 where a CPU does.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class Preset:
     samples: int = 1
     resources: Resources | None = None
     teacher: Resources | None = None
+    gpu_hours_per_trial: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -319,7 +322,7 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         search=sweep.search and replace(sweep.search, trials=size.samples),
         resources=size.resources or sweep.resources,
         teacher=size.teacher or sweep.teacher,
-        gpu_hours_per_trial=0.0,
+        gpu_hours_per_trial=size.gpu_hours_per_trial,
     )
 
 
@@ -484,7 +487,8 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
-            trial = PlannedTrial(variant=variant.name, config=config, point=point)
+            name = labeled(variant.name, config)
+            trial = PlannedTrial(variant=name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())

@@ -25,7 +25,7 @@ from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.report.card import run_card
 from labeldp.platform.report.ledger import sweep_totals
-from labeldp.platform.settings.configuration import flatten, to_yaml
+from labeldp.platform.settings.configuration import flatten, provenance_of, to_yaml
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
 
@@ -207,7 +207,7 @@ class Recorder(Unsaved, tune.Callback):
             config=flatten(planned.config),
             point=dict(planned.point),
             curves=self._curves.get(digest, []),
-            features=self.sweep.data.public.provenance.described(),
+            features=provenance_of(planned.config, self.sweep.data.public.provenance).described(),
             **self.sweep.made_by,
             **end,
         )

@@ -32,6 +32,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.methods.any_model import some_of
+from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.models.smooth_functions import CLIPPED, SAMPLE, SmoothFunctions, blocks
 from labeldp.trainers.settings.trainer import LabelSource
 
@@ -41,7 +42,6 @@ Floats = NDArray[np.float32]
 #: and rows with more leverage than this share of all rows are shortened.
 _SMOOTHNESS = 10.0
 _KEPT_WHOLE = 0.9
-_MOST_FUNCTIONS = 400
 _MOST_GROUPS = 1000
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
@@ -49,15 +49,6 @@ _MOST_STEPS = 100
 _LARGEST = 7
 #: Share by which marks of the same rows may differ; those of other rows differ by about 1.
 _ROUNDED = 0.01
-
-
-def worthwhile(*, rows: int, noise_std: float) -> int:
-    """Return how many functions of N rows (or persons) to request, at this noise of a sum.
-
-    The more functions there are, the smaller is the share of each in a row of length 1. Twice the
-    root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
-    """
-    return max(2, min(int(2 * np.sqrt(rows / noise_std)), _MOST_FUNCTIONS))
 
 
 def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> NDArray[np.uint32]:
@@ -178,7 +169,7 @@ class SumQuestion(SmoothFunctions):
         target += (each * weights).T @ guess
         rates = project_to_simplex(guess.mean(0, keepdims=True))[0] + 1 / count
         # The linear reading is the start, and stands in for rows that are not in the sample.
-        slopes, offsets = _logistic(
+        slopes, offsets = fit_logistic(
             weights,
             each,
             target,
@@ -361,14 +352,14 @@ def _whole(values: Floats, units: Floats, longest: float) -> Floats:
     return np.asarray(np.clip(whole, -_LARGEST, _LARGEST), np.float32)
 
 
-def _logistic(
+def fit_logistic(
     weights: Floats,
     row_weights: Floats,
     target: NDArray[np.float64],
     rates: NDArray[np.float64],
     *,
     strengths: NDArray[np.float64],
-    noise_variance: float,
+    noise_variance: float | NDArray[np.float64],
     share: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit a logistic model to sums of one-hot labels; return its slopes [M, K] and offsets [K].
@@ -381,7 +372,7 @@ def _logistic(
         target: Sums over all rows [M, K], with noise.
         rates: Shares of the classes [K].
         strengths: Variance of each coefficient under the kernel [M].
-        noise_variance: Variance of the noise of `target`.
+        noise_variance: Variance of the noise of `target`, or of each of its rows [M, 1].
         share: Share of all rows that the n rows are.
     """
     size = len(weights)
