@@ -312,7 +312,15 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
     """Return the sweep at another size."""
     # Lines of the preset's own are made for its size: their settings stand.
     lines = [replace(own, changes={**size.changes, **own.changes}) for own in size.variants] or [
-        replace(line, changes={**line.changes, **size.changes}) for line in sweep.variants
+        # A key that a line's method does not have is left out, as one of the command line is.
+        replace(
+            line,
+            changes={
+                **line.changes,
+                **{k: x for k, x in size.changes.items() if takes(sweep.base, line.changes, k)},
+            },
+        )
+        for line in sweep.variants
     ]
     elsewhere = {key for line in lines for key in line.space}
     own = {key: axis for key, axis in size.space.items() if key not in elsewhere}
@@ -357,7 +365,7 @@ def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str])
     meant = [
         key
         for key in without_seeds(dict.fromkeys(sorted(stated)))
-        if len(found) == 1 or len({str(each.get(key)) for each in found.values()}) > 1
+        if len(found) == 1 or len({str(each[key]) for each in found.values() if key in each}) > 1
     ]
     lines = []
     for line in asked:

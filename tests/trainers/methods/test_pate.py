@@ -224,6 +224,7 @@ def test_a_forest_has_the_bits_of_scikit_learns_and_zeros_for_classes_it_never_s
     assert not expected[:, 4].any()
     for model in (ours, EstimatorPredictor.restored(ours.described(), ours.arrays())):
         np.testing.assert_array_equal(model.predict(FEATURES), expected)
+        assert model.predict(FEATURES[:0]).shape == (0, 5)
 
 
 # Teachers: votes depend on their own shard and seed alone, whatever they are trained with.
