@@ -122,7 +122,18 @@ def release(
     push_down: bool = False,
     **how: Any,
 ) -> Answer:
-    """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
+    """Answer a request with a release of labels, or state its price.
+
+    Args:
+        labels: File of labels, or address of a database.
+        request: Folder of the request.
+        vault: File of the vault; None for one beside the labels.
+        dry_run: State the price, and write nothing.
+        out: New folder of the release.
+        query: SELECT for the labels in a database.
+        push_down: Count clusters in the database.
+        **how: As in `two_parties.answer`.
+    """
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release with -o DIR, or use --dry-run")
     columns = [how["id_column"], how["label_column"]]
@@ -234,7 +245,21 @@ def fit(
     seed: int,
     out: str,
 ) -> Answer:
-    """Fit a classifier to releases or histograms, and write it for `labeldp predict`."""
+    """Fit a classifier to releases or histograms, and write it for `labeldp predict`.
+
+    Args:
+        features: Files of features, one for each release.
+        release: Folders of releases.
+        request: Folders of their requests; by default beside them.
+        histograms: File of counts that somebody else noised, in place of releases.
+        noise: Its distribution, where the file states none.
+        l1: Most that a person adds to all counts together.
+        epsilon: What the other party states.
+        delta: What the other party states.
+        estimator: Name of a model, in place of the default.
+        seed: Public seed of the fit.
+        out: New folder of the model.
+    """
     if (histograms is None) != bool(release):
         raise ValueError("name what to learn from: either --release DIR or --histograms FILE")
     if (noise is None) != (l1 is None) or (release and (noise, epsilon) != (None, None)):
