@@ -100,7 +100,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             its tokens.
         estimator: A classifier with `predict_proba` (scikit-learn, LightGBM, XGBoost, CatBoost), or
             a pipeline that ends in one. It replaces the method's own model, for moment_labels,
-            subset, randomized_response and alibi. Numbers reach it as they are.
+            cluster_labels, subset, randomized_response and alibi. Numbers reach it as they are.
         settings: Models of a stack, such as {"models": ["linear", "boosting"]}; or settings of the
             method's trainer, such as {"epochs": 20, "learning_rate": 0.5}, and a network learns.
             Those that do not change the noise are free for fits that share a vault.
@@ -273,7 +273,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 tell(f"{method.name}: fitting {what}")
             predictor, preprocessing, figures = learn(near, data, config, epochs=None)
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
-        self.models_: list[tuple[str, float, float]] = getattr(predictor, "models", [])
         self._paid(account, near, delta=most * config.trainer.delta)
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
         self.audit_: dict[str, Any] = {
@@ -298,6 +297,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 noise=self._noise().kind,
             ),
         )
+        self.models_: list[tuple[str, float, float]] = self.model_.models
         return self
 
     @property
@@ -305,9 +305,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """The release, its reason, and the weights of the models, in a sentence."""
         check_is_fitted(self, "method_")
         told = f"released {self.method_}: {self.method_reason_}"
-        weighed = sorted(self.models_, key=lambda model: -model[1])
-        parts = [f"{name} {weight:.0%}" for name, weight, _ in weighed if weight >= _SHOWN]
-        return told + (f"; predictions mix {', '.join(parts)}" if parts else "")
+        return told + (f"; {mixed}" if (mixed := mixture_text(self.models_)) else "")
 
     def fit_release(self, X: Any, *release: PartyRelease | str | os.PathLike[str]) -> Self:
         """Learn from releases of another party, which has charged its labels for them.
@@ -328,6 +326,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.ledger_, self.model_ = [line for each in releases for line in each.ledger], fitted
         self.classes_, origin = fitted.classes, fitted.origin
         self.method_, self.method_reason_ = origin.method, "chosen by the request"
+        self.models_ = fitted.models
         self.epsilon_, self.delta_ = origin.epsilon, origin.delta
         self._account = FitAccount(
             handed=Handed(),
@@ -413,8 +412,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
         if persons and self.delta > 0:
             name, reason = "moment_labels", "sums use all labels of a person, at the price of one"
-        if self.estimator is not None and not named(name).estimator:
-            name, reason = "subset", "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
     def _grouped(

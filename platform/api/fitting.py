@@ -36,9 +36,8 @@ from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
-from labeldp.trainers.methods.evidence import LabelEvidence
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
-from labeldp.trainers.methods.table_stack import MODELS, fit_stack, fit_to_single_labels, requested
+from labeldp.trainers.methods.table_stack import MODELS, fit_stack, fit_to_evidence, requested
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
@@ -442,8 +441,7 @@ def fit_estimator(
         if estimator is None:
             predictor = fit_stack(rows, evidence, models=models, seed=seed)
         else:
-            assert isinstance(evidence, LabelEvidence), "the table of methods says so"
-            fitted = fit_to_single_labels(estimator, rows, evidence, models=models, seed=seed)
+            fitted = fit_to_evidence(estimator, rows, evidence, models=models, seed=seed)
             predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
     def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:

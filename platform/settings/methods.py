@@ -122,6 +122,7 @@ EVERY: tuple[NamedMethod, ...] = (
         settings=PriorLabelsConfig,
         changes=_CLUSTERS,
         line="cluster labels",
+        estimator=True,
         stack=True,
         release="clusters",
         mechanism=PriorSettings(source=PriorSource.CLUSTERS).mechanism,

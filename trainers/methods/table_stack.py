@@ -81,8 +81,6 @@ _MOST_COLUMNS = 500
 _LEAST_POWER = 0.3
 _MOST_POWER = 3.0
 _SURENESS = 10.0
-#: Smaller priors count as this one.
-_LEAST_PRIOR = 1e-3
 #: Smaller weights are left out.
 _LEAST_WEIGHT = 1e-3
 _TINY = 1e-12
@@ -330,23 +328,21 @@ def fit_and_predict(
     return stack, calibrated(mixed, stack.shares, stack.power)
 
 
-def fit_to_single_labels(
+def fit_to_evidence(
     estimator: Any,
     rows: NDArray[Any],
-    evidence: LabelEvidence,
+    evidence: Evidence,
     *,
     models: Sequence[Any] = MODELS,
     seed: int,
 ) -> Any:
-    """Return a clone of a classifier fitted to released labels of rows [N, D].
+    """Return a clone of a classifier fitted to a release of the labels of rows [N, D].
 
     A model that has seen a row's noisy label agrees with it too readily. So a stack of other rows
     is the prior of a row, and the classifier learns from labels drawn from the posterior.
     """
     _, prior = fit_and_predict(rows, evidence, models=models, seed=seed, every_row=True)
-    joint = evidence.chances * np.maximum(prior, _LEAST_PRIOR)
-    refined = joint / joint.sum(1, keepdims=True)
-    return fit_to_soft_labels(estimator, rows, refined, seed=seed)
+    return fit_to_soft_labels(estimator, rows, evidence.posterior(prior), seed=seed)
 
 
 class TableStack(FittedAtOnce):

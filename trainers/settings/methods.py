@@ -731,6 +731,9 @@ class StackRelease(StrEnum):
     LABELS = "labels"
 
 
+#: Models of a stack, in the order in which they are fitted.
+STACKED = ("constant", "linear", "kernel", "boosting")
+
 #: Counts say more where a noisy label has less information than this, of 1 for a true one.
 LEAST_INFORMATION = 0.15
 
