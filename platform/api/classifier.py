@@ -46,17 +46,13 @@ from labeldp.platform.settings.methods import (
     choose_for_stack,
     named,
 )
-from labeldp.platform.settings.metrics import is_owners
+from labeldp.platform.settings.metrics import is_owners, mixture_text
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.methods.table_stack import MODELS
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
-from labeldp.trainers.settings.methods import PriorSource
-
-#: Smaller weights of models are not shown.
-_SHOWN = 0.01
+from labeldp.trainers.settings.methods import STACKED, PriorSource
 
 
 def _rehearsed(models: Sequence[Any]) -> Sequence[Any]:
@@ -250,7 +246,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             predictor = learn(near, data.only(some), fitting.shortened(few), epochs=1)[0]
             return predictor.predict(data.train_features[some]) if by_numbers else 0
 
-        own = self.estimator is not None or models != MODELS
+        own = self.estimator is not None or models != STACKED
         for rare in [False, True] if own else [False]:
             fitting.rehearse(rehearse, data.train_features, classes=len(classes), rare=rare)
         near = self._labels(
@@ -305,7 +301,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """The release, its reason, and the weights of the models, in a sentence."""
         check_is_fitted(self, "method_")
         told = f"released {self.method_}: {self.method_reason_}"
-        return told + (f"; {mixed}" if (mixed := mixture_text(self.models_)) else "")
+        mixed = mixture_text(self.models_)
+        return told + (f"; models by weight and held-out log-likelihood: {mixed}" if mixed else "")
 
     def fit_release(self, X: Any, *release: PartyRelease | str | os.PathLike[str]) -> Self:
         """Learn from releases of another party, which has charged its labels for them.
@@ -369,17 +366,17 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
 
     def _models(self) -> Sequence[Any]:
         """Models of a stack, as the user states them."""
-        stated = (self.settings or {}).get("models", MODELS)
+        stated = (self.settings or {}).get("models", STACKED)
         if isinstance(stated, str) or not isinstance(stated, Sequence) or not len(stated):
             raise ValueError(
-                f"settings['models'] is {stated!r}; give a list of {', '.join(MODELS)}, and of "
+                f"settings['models'] is {stated!r}; give a list of {', '.join(STACKED)}, and of "
                 "classifiers"
             )
         for each in stated:
             if not isinstance(each, str):
                 check_learner(each)
-            elif each not in MODELS:
-                raise ValueError(f"settings['models'] names {each!r}; {near_miss(each, MODELS)}")
+            elif each not in STACKED:
+                raise ValueError(f"settings['models'] names {each!r}; {near_miss(each, STACKED)}")
         return tuple(stated)
 
     def _stacks(self, num_classes: int, *, named_columns: bool) -> bool:

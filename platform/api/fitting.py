@@ -37,8 +37,9 @@ from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
-from labeldp.trainers.methods.table_stack import MODELS, fit_stack, fit_to_evidence, requested
+from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence, requested
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
+from labeldp.trainers.settings.methods import STACKED
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
@@ -422,7 +423,7 @@ def fit_estimator(
     data: NumberRows,
     labels: FitLabels,
     seed: int,
-    models: Sequence[Any] = MODELS,
+    models: Sequence[Any] = STACKED,
 ) -> tuple[Predictor, Mapping[str, float]]:
     """Return a model that learned from one release of the labels.
 

@@ -13,6 +13,7 @@ from rich.progress import track
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
+from labeldp.platform.settings.metrics import mixture_text
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.files import make_folder
@@ -187,16 +188,19 @@ def fit(
     origin, size = model.origin, _bytes(Path(out))
     name = origin.method.partition(" on ")[0]
     paid = {"epsilon": origin.epsilon, "delta": origin.delta}
+    mixed = mixture_text(model.models)
     return Answer(
         facts={
             "rows": rows,
             "estimator": name,
+            "models": model.models,
             **paid,
             "bytes": size,
             "folder": out,
         },
         words=[
             f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
+            *([f"models by weight and held-out log-likelihood: {mixed}"] if mixed else []),
             f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
             *(f"{unknown} releases were not compared with a request: --request DIR",)
             * (unknown > 0),

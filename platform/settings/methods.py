@@ -333,22 +333,26 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     return "moment_labels", why
 
 
+def release_of_stack(share: float) -> tuple[str, str]:
+    """Return the name of a pure method and the reason, where a label keeps a share of information.
+
+    >>> release_of_stack(0.06)[0], release_of_stack(0.21)[0]
+    ('cluster_labels', 'subset')
+    """
+    facts = f"a single label keeps {share:.0%} of its information"
+    if share >= LEAST_INFORMATION:
+        return "subset", f"{facts}: enough"
+    return "cluster_labels", (
+        f"{facts}, less than {LEAST_INFORMATION:.0%}: counts in groups of like rows say more"
+    )
+
+
 def choose_for_stack(*, epsilon: float, num_classes: int, single: bool) -> tuple[str, str]:
     """Return the name of a pure method and the reason, for a stack of models of a table.
 
-    >>> choose_for_stack(epsilon=0.5, num_classes=2, single=False)[0]
-    'cluster_labels'
-    >>> choose_for_stack(epsilon=1.0, num_classes=2, single=False)[0]
-    'subset'
-
     `single`: one of the models learns from single labels alone.
     """
-    share = kept_information(epsilon=epsilon, num_classes=num_classes)
-    facts = f"at epsilon {epsilon:g} a single label of {num_classes} classes keeps {share:.0%}"
-    if single or share >= LEAST_INFORMATION:
-        why = "an own model needs it" if single and share < LEAST_INFORMATION else "enough"
-        return "subset", f"{facts} of its information: {why}"
-    return "cluster_labels", (
-        f"{facts} of its information, less than {LEAST_INFORMATION:.0%}: counts in groups of like "
-        "rows say more"
-    )
+    name, why = release_of_stack(kept_information(epsilon=epsilon, num_classes=num_classes))
+    if single and name != "subset":
+        name, why = "subset", "an own model learns from single labels alone"
+    return name, f"at epsilon {epsilon:g} and {num_classes} classes, {why}"

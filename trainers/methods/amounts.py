@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
@@ -55,6 +56,8 @@ _CHANCE = 2.0
 #: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
 _LEAST_MEAN = 1e-6
+#: Variances of the mean amount along the functions that are tried; at 0 it is the same everywhere.
+_SCALES = (0.0, *np.geomspace(1e-5, 10, 31))
 
 
 def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
@@ -227,16 +230,15 @@ def mean_of_sums(
     prior = question.strengths / question.strengths.sum()
     smooth = (question.mixing * prior) @ question.mixing.T
     constant = np.outer(question.totals, question.totals) / 4
-    best, found = -np.inf, np.zeros(len(known) + 1)
+    fits, evidence = [], []
     for own in np.geomspace(_LEAST_VARIANCE, _MOST_VARIANCE, 5):
-        for scale in np.geomspace(1e-4, 10, 26):
+        for scale in _SCALES:
             factor = cho_factor(scale * smooth + constant + np.diag(noise + own * squares))
             solved = cho_solve(factor, known)
-            evidence = -known @ solved / 2 - np.log(np.diag(factor[0])).sum()
-            if evidence > best:
-                best = evidence
-                found[:-1] = scale * prior * (question.mixing.T @ solved)
-                found[-1] = question.totals @ solved / 4
+            evidence.append(-known @ solved / 2 - np.log(np.diag(factor[0])).sum())
+            slopes = scale * prior * (question.mixing.T @ solved)
+            fits.append(np.append(slopes, question.totals @ solved / 4))
+    found = softmax(evidence) @ np.stack(fits)
     mean = values @ found[:-1] + found[-1] + 0.5
     return np.asarray(np.clip(mean, _LEAST_MEAN, 1), np.float64)
 

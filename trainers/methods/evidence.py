@@ -258,9 +258,7 @@ class CountEvidence:
     def only(self, rows: NDArray[np.bool_]) -> Self:
         """As in `Evidence`; `rows` are whole groups."""
         kept, groups = np.unique(self.groups[rows], return_inverse=True)
-        return type(self)(
-            counts=self.counts[kept], groups=groups, noise_std=self.noise_std[kept]
-        )
+        return type(self)(counts=self.counts[kept], groups=groups, noise_std=self.noise_std[kept])
 
     def folds(self, count: int, *, seed: int) -> NDArray[np.intp]:
         """As in `Evidence`."""

@@ -21,7 +21,7 @@ True
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -47,13 +47,11 @@ from labeldp.trainers.models.table_models import (
     calibrated,
     probabilities,
 )
-from labeldp.trainers.settings.methods import TableStackConfig
+from labeldp.trainers.settings.methods import STACKED, TableStackConfig, kept_information
 from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
 
-#: Models of a stack, in the order in which they are fitted.
-MODELS = ("constant", "linear", "kernel", "boosting")
 #: Below this number of rows each row is predicted by models of other folds; above, one fold is.
 _FOLDED_ROWS = 20_000
 _FOLDS = 4
@@ -212,12 +210,12 @@ def fit_stack(
     rows: NDArray[np.floating],
     evidence: Evidence,
     *,
-    models: Sequence[Any] = MODELS,
+    models: Sequence[Any] = STACKED,
     seed: int,
 ) -> Stack:
     """Return the stack of a release of the labels of rows [N, D].
 
-    `models` are some of `MODELS`, and classifiers of scikit-learn's kind, which only learn from
+    `models` are some of `STACKED`, and classifiers of scikit-learn's kind, which only learn from
     single labels.
     """
     return fit_and_predict(rows, evidence, models=models, seed=seed)[0]
@@ -261,7 +259,7 @@ def fit_and_predict(
     rows: NDArray[np.floating],
     evidence: Evidence,
     *,
-    models: Sequence[Any] = MODELS,
+    models: Sequence[Any] = STACKED,
     seed: int,
     every_row: bool = False,
 ) -> tuple[Stack, Floats]:
@@ -333,7 +331,7 @@ def fit_to_evidence(
     rows: NDArray[Any],
     evidence: Evidence,
     *,
-    models: Sequence[Any] = MODELS,
+    models: Sequence[Any] = STACKED,
     seed: int,
 ) -> Any:
     """Return a clone of a classifier fitted to a release of the labels of rows [N, D].
@@ -352,6 +350,7 @@ class TableStack(FittedAtOnce):
         data = given["data"]
         given["performance"].limit_threads()
         data.require_numbers(user="table_stack")
+        self.config = config
         self._data = data
         self._seed = given["seed"]
         self._rows = data.train_features.flatten(1).float().numpy()
@@ -361,6 +360,17 @@ class TableStack(FittedAtOnce):
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
         return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
+
+    def figures(self) -> Mapping[str, float]:
+        """Return weights and likelihoods of the models, by kind, and what a single label keeps."""
+        known = {"epsilon": self.config.epsilon, "num_classes": self._data.num_classes}
+        found = {"stack/information": kept_information(**known)}
+        for kind in STACKED if self._predictor else ():
+            own = [model for model in self._predictor.models if model[0].startswith(kind)]
+            if own:
+                found[f"stack/{kind}_weight"] = sum(weight for _, weight, _ in own)
+                found[f"stack/{kind}_likelihood"] = max(likelihood for *_, likelihood in own)
+        return found
 
     def _loss(self) -> float:
         """Mean cost of a row by the models' held-out predictions."""

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.amounts import LEVELS
 from labeldp.mechanisms.vault import Release
-
 from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import SINGLE, mechanism_for, privatize
 from labeldp.platform.cli.command_line import VERBS

@@ -76,6 +76,18 @@ def test_a_class_that_seems_absent_keeps_the_share_of_its_error() -> None:
         assert (known.shares > 0.01).all() and known.shares[0] > 0.7
 
 
+def test_counts_of_several_releases_are_read_together() -> None:
+    parts = [counted(LABELS[:500], epsilon=each, classes=2) for each in (0.5, 4.0)]
+    both = CountEvidence.together(parts)
+    first, second = np.arange(1000) < 500, np.arange(1000) >= 500
+    predicted = np.tile([0.3, 0.7], (1000, 1))
+    for rows, part in zip((first, second), parts, strict=True):
+        alone = both.only(rows)
+        assert alone.cost(predicted[rows]) == pytest.approx(part.cost(predicted[rows]))
+        np.testing.assert_array_equal(alone.groups, part.groups)
+    assert both.noise_std[0] > 5 * both.noise_std[-1]
+
+
 def test_folds_of_counts_are_whole_groups() -> None:
     evidence = counted(LABELS, epsilon=1.0, classes=2)
     folds = evidence.folds(5, seed=0)
