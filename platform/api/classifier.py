@@ -104,10 +104,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             are replaced.
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
         device: "auto", "cpu" or "cuda".
-        verbose: Print progress on standard error.
+        verbose: Print progress on standard error. A terminal shows that of long fits anyway.
         max_labels_per_person: With `groups`, number of labels per person that share epsilon, for
             methods that release labels one by one. A public seed selects them, and the others are
             not used. Sums (`moment_labels`) use all.
+        n_jobs: Fits of a stack side by side, in threads; None for OMP_NUM_THREADS, or all cores.
         keep: Columns of a DataFrame to use although they look like identifiers (`id`, or text that
             differs in nearly every row). Other such columns are left out with a warning.
 
@@ -144,6 +145,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         noise_seed: int | None = None,
         device: str = "auto",
         verbose: bool = False,
+        n_jobs: int | None = None,
         keep: Sequence[str] | None = None,
         estimator: Any = None,
         max_labels_per_person: int = 1,
@@ -160,6 +162,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.noise_seed = noise_seed
         self.device = device
         self.verbose = verbose
+        self.n_jobs = n_jobs
         self.keep = keep
         self.estimator = estimator
 
@@ -238,6 +241,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 labels=near,
                 seed=config.seed,
                 models=models if epochs is None else _rehearsed(models),
+                n_jobs=self.n_jobs,
+                tell=tell,
             )
             return predictor, some.preprocessing, figures
 

@@ -39,7 +39,6 @@ from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_row
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence, requested
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
-from labeldp.trainers.settings.methods import STACKED
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"
@@ -423,11 +422,12 @@ def fit_estimator(
     data: NumberRows,
     labels: FitLabels,
     seed: int,
-    models: Sequence[Any] = STACKED,
+    **how: Any,
 ) -> tuple[Predictor, Mapping[str, float]]:
     """Return a model that learned from one release of the labels.
 
-    It is an estimator of scikit-learn's kind, or a stack of `models` where that is None.
+    It is an estimator of scikit-learn's kind, or a stack where that is None; `how` is as in
+    `fit_and_predict`.
     """
     rows, classes = data.train_features, data.num_classes
     mechanism = mechanism_for(method.release, epsilon=epsilon, delta=delta, num_classes=classes)
@@ -440,9 +440,9 @@ def fit_estimator(
     else:
         evidence = requested(mechanism, labels, data.scaled)
         if estimator is None:
-            predictor = fit_stack(rows, evidence, models=models, seed=seed)
+            predictor = fit_stack(rows, evidence, seed=seed, **how)
         else:
-            fitted = fit_to_evidence(estimator, rows, evidence, models=models, seed=seed)
+            fitted = fit_to_evidence(estimator, rows, evidence, seed=seed, **how)
             predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
     def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
@@ -452,13 +452,18 @@ def fit_estimator(
 
 
 def teller(*, verbose: bool) -> Callable[[str], None]:
-    """Return a printer of a fit's progress, with the seconds since now, a line now and then."""
-    started, last = time.monotonic(), -math.inf
+    """Return a printer of a fit's progress, with the seconds since now, a line now and then.
+
+    On a terminal, long fits are told of without `verbose`, too.
+    """
+    started = time.monotonic()
+    last = -math.inf if verbose else started
+    told = verbose or sys.stderr.isatty()
 
     def tell(text: str) -> None:
         nonlocal last
         now = time.monotonic()
-        if verbose and now - last >= _TELL_SECONDS:
+        if told and now - last >= _TELL_SECONDS:
             last = now
             print(f"{text}, {now - started:.0f} s", file=sys.stderr)
 

@@ -33,7 +33,7 @@ from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.api.fitting import NumberRows, number_rows
+from labeldp.platform.api.fitting import NumberRows, number_rows, teller
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
     PRIOR_STEPS,
@@ -625,7 +625,9 @@ def fit_release(
     if model is None and first.question is not None:
         model = named_estimator("boosting", rows=count, seed=seed)
     if model is None:
-        predictor: Predictor = fit_stack(rows, _together(known), seed=seed)
+        predictor: Predictor = fit_stack(
+            rows, _together(known), seed=seed, tell=teller(verbose=False)
+        )
         learned_by = "a stack"
     else:
         if first.question is not None:

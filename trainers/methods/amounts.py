@@ -56,6 +56,8 @@ _CHANCE = 2.0
 #: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
 _LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
 _LEAST_MEAN = 1e-6
+#: Variance of the mean of all amounts around the middle of the bounds, before anything is known.
+_MEAN_VARIANCE = 1 / 16
 #: Variances of the mean amount along the functions that are tried; at 0 it is the same everywhere.
 _SCALES = (0.0, *np.geomspace(1e-5, 10, 31))
 
@@ -186,6 +188,9 @@ def fit_to_outputs(
     middle = prior @ CENTERS
     slope = prior @ ((CENTERS - middle) * means) / (prior @ (CENTERS - middle) ** 2)
     unbiased = middle + (amounts - prior @ means) / slope
+    off = unbiased.mean() - 0.5
+    error = unbiased.var() / len(rows)
+    unbiased -= off * error / (error + _MEAN_VARIANCE)
     models = models_of_amounts(rows=len(rows) // 2, seed=seed)
     target = amounts
     guesses = np.empty((len(rows), len(models)))
@@ -229,7 +234,7 @@ def mean_of_sums(
     squares = len(rows) * np.square(weights, dtype=np.float64).mean(0)
     prior = question.strengths / question.strengths.sum()
     smooth = (question.mixing * prior) @ question.mixing.T
-    constant = np.outer(question.totals, question.totals) / 4
+    constant = _MEAN_VARIANCE * np.outer(question.totals, question.totals)
     fits, evidence = [], []
     for own in np.geomspace(_LEAST_VARIANCE, _MOST_VARIANCE, 5):
         for scale in _SCALES:
@@ -237,7 +242,7 @@ def mean_of_sums(
             solved = cho_solve(factor, known)
             evidence.append(-known @ solved / 2 - np.log(np.diag(factor[0])).sum())
             slopes = scale * prior * (question.mixing.T @ solved)
-            fits.append(np.append(slopes, question.totals @ solved / 4))
+            fits.append(np.append(slopes, _MEAN_VARIANCE * (question.totals @ solved)))
     found = softmax(evidence) @ np.stack(fits)
     mean = values @ found[:-1] + found[-1] + 0.5
     return np.asarray(np.clip(mean, _LEAST_MEAN, 1), np.float64)

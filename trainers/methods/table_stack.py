@@ -19,6 +19,7 @@ mixture (Wolpert, "Stacked generalization", 1992, with a release in place of lab
 True
 """
 
+import itertools
 import math
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -153,16 +154,17 @@ def _inverted(estimator: Any, evidence: LabelEvidence, rounds: tuple[int, ...] =
 
 
 def fit_trees(
-    rows: NDArray[np.floating],
+    table: Table,
     evidence: LabelEvidence,
     *,
     leaves: int,
     rounds: tuple[int, ...],
     seed: int,
 ) -> Inverted:
-    """Return trees fitted to a release of rows [N, D], once for each class it makes likelier."""
+    """Return trees fitted to a release of a table, once for each class it makes likelier."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
+    rows = table.rows
     places, labels = np.nonzero(evidence.likelier)
     weights = None
     if labels.min() == labels.max():  # boosting needs two classes: another one that weighs nothing
@@ -181,10 +183,8 @@ def fit_trees(
     return _inverted(trees.fit(rows[places], labels, weights), evidence, rounds)
 
 
-def fit_own(
-    estimator: Any, rows: NDArray[np.floating], evidence: Evidence, *, seed: int
-) -> Inverted:
-    """Return a user's classifier fitted to rows [N, D], each with one class it makes likelier."""
+def fit_own(estimator: Any, table: Table, evidence: Evidence, *, seed: int) -> Inverted:
+    """Return a user's classifier fitted to rows, each with one class that a release favors."""
     if not isinstance(evidence, LabelEvidence):
         raise ValueError(
             "counts were released, and a classifier of your own learns from single labels: take "
@@ -192,7 +192,7 @@ def fit_own(
         )
     named = evidence.likelier.any(1)
     even = evidence.likelier[named] / evidence.likelier[named].sum(1, keepdims=True)
-    return _inverted(fitted_to_draw(estimator, rows[named], even, seed=seed), evidence)
+    return _inverted(fitted_to_draw(estimator, table.rows[named], even, seed=seed), evidence)
 
 
 def best_power(predicted: Floats, evidence: Evidence) -> float:
@@ -206,19 +206,9 @@ def best_power(predicted: Floats, evidence: Evidence) -> float:
     return math.exp(minimize_scalar(cost, bounds=bounds, method="bounded").x)
 
 
-def fit_stack(
-    rows: NDArray[np.floating],
-    evidence: Evidence,
-    *,
-    models: Sequence[Any] = STACKED,
-    seed: int,
-) -> Stack:
-    """Return the stack of a release of the labels of rows [N, D].
-
-    `models` are some of `STACKED`, and classifiers of scikit-learn's kind, which only learn from
-    single labels.
-    """
-    return fit_and_predict(rows, evidence, models=models, seed=seed)[0]
+def fit_stack(rows: NDArray[np.floating], evidence: Evidence, **how: Any) -> Stack:
+    """Return the stack of a release of the labels of rows [N, D]; `how` as in `fit_and_predict`."""
+    return fit_and_predict(rows, evidence, **how)[0]
 
 
 def requested(
@@ -249,10 +239,18 @@ def _constant(evidence: Evidence, count: int) -> tuple[Stack, Floats]:
     return stack, predicted
 
 
-def _on_one_thread(work: Callable[[], Any]) -> Any:
-    """Do a part of the work: threads that wait for each other take many times as long."""
-    with threadpool_limits(1):
-        return work()
+def _side_by_side(work: Sequence[Callable[[], Any]], *, n_jobs: int | None) -> list[Any]:
+    """Do all parts of the work, each on one thread: threads that wait for each other are slow."""
+
+    def alone(part: Callable[[], Any]) -> Any:
+        with threadpool_limits(1, user_api="openmp"):  # which each thread has its own number of
+            return part()
+
+    usual = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
+    with threadpool_limits(1, user_api="blas"):
+        parallel = Parallel(n_jobs=n_jobs or usual, require="sharedmem")
+        done: list[Any] = parallel(delayed(alone)(part) for part in work)
+    return done
 
 
 def fit_and_predict(
@@ -262,11 +260,21 @@ def fit_and_predict(
     models: Sequence[Any] = STACKED,
     seed: int,
     every_row: bool = False,
+    n_jobs: int | None = None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> tuple[Stack, Floats]:
-    """Return a stack, and predictions [N, K] of rows by models of other rows.
+    """Return a stack of a release of the labels of rows [N, D], and predictions [N, K] of rows.
 
-    They are those of all rows with `every_row`, or where rows are few, and of some otherwise. Fits
-    run side by side, as many as OMP_NUM_THREADS or the processor's cores allow.
+    Args:
+        rows: Features.
+        evidence: What the release says.
+        models: Some of `STACKED`, and classifiers of scikit-learn's kind, which only learn from
+            single labels.
+        seed: Of folds, landmarks and trees.
+        every_row: Whether all rows are predicted, by models of other rows, as few rows always are.
+            Otherwise some are.
+        n_jobs: Fits side by side; None for OMP_NUM_THREADS, or all cores.
+        tell: Gets a line of progress after each fit.
     """
     count = int(np.clip(len(rows) / _ROWS_PER_FUNCTION, _FEWEST_FUNCTIONS, _MOST_FUNCTIONS))
     views: tuple[Any, ...] = ()
@@ -279,17 +287,26 @@ def fit_and_predict(
     shapes = tree_shapes(evidence) if trees else []
     own = [model for model in models if not isinstance(model, str)]
 
+    fits: list[Callable[[Table, Any], Family]] = []
+    if "constant" in models:
+        fits.append(lambda _, known: Constant(shares=known.shares))
+    fits += [partial(fit_logistic, view.kind) for view in views]
+    fits += [
+        partial(fit_trees, leaves=leaves, rounds=rounds, seed=seed) for leaves, rounds in shapes
+    ]
+    fits += [partial(fit_own, estimator, seed=seed) for estimator in own]
+    if not fits:
+        raise ValueError(
+            "the models are boosting alone, which learns from single labels of not too many "
+            "classes and columns; add 'constant' or 'linear'"
+        )
+    told = itertools.count(1)
+
     def fitted(some: Table, known: Any) -> tuple[Family, ...]:
-        found: list[Family] = [Constant(shares=known.shares)] if "constant" in models else []
-        found += [fit_logistic(view.kind, some, known) for view in views]
-        for leaves, rounds in shapes:
-            found.append(fit_trees(some.rows, known, leaves=leaves, rounds=rounds, seed=seed))
-        found += [fit_own(estimator, some.rows, known, seed=seed) for estimator in own]
-        if not found:
-            raise ValueError(
-                "the models are boosting alone, which learns from single labels of not too many "
-                "classes and columns; add 'constant' or 'linear'"
-            )
+        found = []
+        for fit in fits:
+            found.append(fit(some, known))
+            tell(f"fitted {next(told)} of {len(fits) * (1 + len(held_out))} models of a stack")
         return tuple(found)
 
     def predicted(held: NDArray[np.bool_]) -> Floats:
@@ -302,9 +319,7 @@ def fit_and_predict(
     if not all(held.any() and not held.all() for held in held_out):
         return _constant(evidence, len(rows))  # all rows are in one group
     work = [partial(fitted, table, evidence), *(partial(predicted, held) for held in held_out)]
-    jobs = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
-    run = delayed(_on_one_thread)
-    families, *parts = Parallel(n_jobs=jobs, require="sharedmem")(run(each) for each in work)
+    families, *parts = _side_by_side(work, n_jobs=n_jobs)
     seen = np.any(held_out, axis=0)
     together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
     for held, part in zip(held_out, parts, strict=True):
@@ -327,19 +342,15 @@ def fit_and_predict(
 
 
 def fit_to_evidence(
-    estimator: Any,
-    rows: NDArray[Any],
-    evidence: Evidence,
-    *,
-    models: Sequence[Any] = STACKED,
-    seed: int,
+    estimator: Any, rows: NDArray[Any], evidence: Evidence, *, seed: int, **how: Any
 ) -> Any:
     """Return a clone of a classifier fitted to a release of the labels of rows [N, D].
 
     A model that has seen a row's noisy label agrees with it too readily. So a stack of other rows
-    is the prior of a row, and the classifier learns from labels drawn from the posterior.
+    is the prior of a row, and the classifier learns from labels drawn from the posterior. `how` is
+    as in `fit_and_predict`.
     """
-    _, prior = fit_and_predict(rows, evidence, models=models, seed=seed, every_row=True)
+    _, prior = fit_and_predict(rows, evidence, seed=seed, every_row=True, **how)
     return fit_to_soft_labels(estimator, rows, evidence.posterior(prior), seed=seed)
 
 

@@ -18,6 +18,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.platform.api import fitting
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
 from labeldp.trainers.models.table_models import Inverted, Logistic, Stack
@@ -228,6 +229,24 @@ def test_a_saved_stack_predicts_alike_in_another_process(tmp_path: Path) -> None
     place = tmp_path / "found.npy"
     subprocess.run([sys.executable, "-c", ELSEWHERE, tmp_path / "model", place], check=True)
     np.testing.assert_allclose(np.load(place), model.predict_proba(ROWS), atol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+def test_fits_side_by_side_are_told_of_on_a_terminal_and_equal_one_after_another(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predicted(jobs: int) -> NDArray[np.float32]:
+        model = LabelPrivateClassifier(
+            epsilon=2.0, classes=2, random_state=0, noise_seed=0, n_jobs=jobs
+        )
+        return model.fit(ROWS, LABELS).predict_proba(ROWS)
+
+    monkeypatch.setattr(fitting, "_TELL_SECONDS", 0.0)
+    alone = predicted(1)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    np.testing.assert_array_equal(predicted(2), alone)
+    assert "fitted 25 of 25 models of a stack, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
