@@ -45,12 +45,13 @@ from labeldp.platform.settings.methods import (
     choose,
     choose_for_stack,
     named,
+    sums_of_many,
 )
 from labeldp.platform.settings.metrics import is_owners, mixture_text
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
-from labeldp.trainers.methods.any_model import check_learner
+from labeldp.trainers.methods.any_model import check_learner, named_estimator
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
 from labeldp.trainers.settings.methods import STACKED, PriorSource
 
@@ -192,7 +193,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
             len(classes), named_columns=bool(account.columns)
         )
-        method, reason = self._method(len(classes), persons=groups is not None, stacks=stacks)
+        method, reason = self._method(
+            len(classes), persons=groups is not None, stacks=stacks, rows=len(places)
+        )
         stacked = stacks and method.stack
         if "models" in (self.settings or {}) and not stacked:
             raise ValueError(
@@ -215,7 +218,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         models = self._models()
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
-        by_numbers = stacked or self.estimator is not None
+        learner = self.estimator
+        if stacks and self.method == AUTO and method.name == "moment_labels" and groups is None:
+            learner = named_estimator("boosting", rows=len(places), seed=0)
+        by_numbers = stacked or learner is not None
         read = fitting.number_rows if by_numbers else network_fits().public_rows
         data = read(rows_of_x, num_classes=len(classes), keep=self.keep or ())
         rows_used, *shape = data.train_features.shape
@@ -233,7 +239,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             if not by_numbers:
                 return network_fits().fit(config, data=some, labels=near, tell=tell, epochs=epochs)
             predictor, figures = fitting.fit_estimator(
-                self.estimator,
+                learner,
                 method,
                 epsilon=self.epsilon / most,
                 delta=config.trainer.delta if not method.pure else 0.0,
@@ -270,7 +276,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             if isinstance(stated, str) and stated == fitting.PUBLISH:
                 near.release(PublishedClasses(num_classes=len(classes)))
             if by_numbers:
-                what = "a stack" if stacked else type(self.estimator).__name__
+                what = "a stack" if stacked else type(learner).__name__
                 tell(f"{method.name}: fitting {what}")
             predictor, preprocessing, figures = learn(near, data, config, epochs=None)
         self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
@@ -396,7 +402,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             return {*self.settings} == {"models"}
         return named_columns or num_classes < NETWORK_CLASSES
 
-    def _method(self, num_classes: int, *, persons: bool, stacks: bool) -> tuple[NamedMethod, str]:
+    def _method(
+        self, num_classes: int, *, persons: bool, stacks: bool, rows: int
+    ) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
             found = named(self.method)
             if self.delta == 0 and not found.pure:
@@ -412,6 +420,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             )
         else:
             name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+        many = sums_of_many(epsilon=self.epsilon, delta=self.delta, rows=rows)
+        if many and not self.settings and (stacks or self.estimator is not None):
+            name, reason = "moment_labels", many
         if persons and self.delta > 0:
             name, reason = "moment_labels", "sums use all labels of a person, at the price of one"
         return named(name), reason

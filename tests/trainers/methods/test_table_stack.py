@@ -19,6 +19,8 @@ from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.platform.api import fitting
+from labeldp.platform.settings.methods import sums_of_many
+from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
 from labeldp.trainers.models.table_models import Inverted, Logistic, Stack
@@ -310,3 +312,21 @@ def test_an_edited_stack_is_refused(edit: str) -> None:
     }
     with pytest.raises(ValueError, match=r"do(es)? not fit|out of range"):
         replace(stack, **changed[edit])
+
+
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+def test_many_rows_of_a_rare_class_are_released_as_sums_unless_delta_is_0() -> None:
+    log = conversions(60_000, seed=0)
+    rows = log.drop(columns=[*SECRETS, "id"], errors="ignore")
+    labels = (log.bought == "yes").to_numpy(np.int64)
+    new = conversions(20_000, seed=1)
+    ranked = {}
+    for settings in (None, {"models": ["linear"]}):
+        model = LabelPrivateClassifier(
+            epsilon=1.0, classes=2, random_state=0, noise_seed=0, settings=settings
+        ).fit(rows, labels)
+        found = model.predict_proba(new[rows.columns])[:, 1]
+        ranked[model.method_] = roc_auc_score(new.bought == "yes", found)
+    assert ranked["moment_labels"] > ranked["subset"] + 0.02
+    for given in ({"epsilon": 1.0, "delta": 0.0}, {"epsilon": 2.0, "delta": 1e-5}):
+        assert sums_of_many(rows=60_000, **given) is None
