@@ -318,7 +318,8 @@ def fit_and_predict(
     held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
     if not all(held.any() and not held.all() for held in held_out):
         return _constant(evidence, len(rows))  # all rows are in one group
-    work = [partial(fitted, table, evidence), *(partial(predicted, held) for held in held_out)]
+    work: list[Callable[[], Any]] = [partial(fitted, table, evidence)]
+    work += [partial(predicted, held) for held in held_out]
     families, *parts = _side_by_side(work, n_jobs=n_jobs)
     seen = np.any(held_out, axis=0)
     together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
@@ -374,8 +375,8 @@ class TableStack(FittedAtOnce):
 
     def figures(self) -> Mapping[str, float]:
         """Return weights and likelihoods of the models, by kind, and what a single label keeps."""
-        known = {"epsilon": self.config.epsilon, "num_classes": self._data.num_classes}
-        found = {"stack/information": kept_information(**known)}
+        share = kept_information(epsilon=self.config.epsilon, num_classes=self._data.num_classes)
+        found = {"stack/information": share}
         for kind in STACKED if self._predictor else ():
             own = [model for model in self._predictor.models if model[0].startswith(kind)]
             if own:

@@ -119,7 +119,9 @@ def test_what_is_requested_first_and_how_often_does_not_depend_on_labels(
 ) -> None:
     data, labels = rated if method.name == "recommender" else small_table()
     if method.name == "amounts":
-        data = replace(data, bounds=(0.0, 1.0), num_classes=LEVELS, test_amounts=data.test_labels)
+        data = replace(
+            data, bounds=(0.0, 1.0), num_classes=LEVELS, test_amounts=data.test_labels.astype(float)
+        )
     few = {"trainer.epochs": 4, "trainer.width": 8}
     few |= dict.fromkeys(("trainer.earlier_epochs", "trainer.retrain_epochs"), 1)
     known = flatten(with_changes(TrialConfig(), {"method": method.method}))
