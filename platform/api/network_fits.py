@@ -1,7 +1,6 @@
 """One fit of a method's own model in this process, by torch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -24,7 +23,7 @@ SMALLEST_PATCHED = 16
 _NARROW = 256
 
 
-def public_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> PublicData:
+def public_rows(rows: object, *, num_classes: int, keep: Sequence[str] = ()) -> PublicData:
     """Return X as public data without a test split; its preprocessing stays with the model.
 
     `rows`: numbers [N, D], a DataFrame, or images of bytes; `keep`: columns that are features

@@ -32,7 +32,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, sta
 from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.mechanisms.vault import LabelVault
+from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.api.fitting import NumberRows, number_rows, teller
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
@@ -60,7 +60,8 @@ from labeldp.trainers.methods.any_model import (
     some_of,
 )
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
-from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed, worthwhile
+from labeldp.trainers.methods.settings import worthwhile
+from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
 from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
@@ -88,7 +89,7 @@ def write_request(
     epsilon: float = 1.0,
     delta: float = USUAL_DELTA,
     after: Sequence[PartyRelease] = (),
-    estimator: Any = None,
+    estimator: object = None,
     seed: int = 0,
 ) -> Request:
     """Write a request for labels of the rows of a table, and return it.
@@ -118,11 +119,13 @@ def write_request(
     if method == "stages":
         known = np.isin(ids, np.concatenate([each.ids for each in after])) if after else None
         if known is None:
+            # By a public seed: a half that followed labels would be a release.
             order = np.random.default_rng(seed).permutation(len(ids))
             chosen = np.sort(order[: (len(ids) + 1) // 2])
         else:
             chosen = np.flatnonzero(~known)
             model = fit_release(features, after, estimator=estimator, seed=seed)
+            # Another order would give each label the prior of another class.
             known_classes = list(model.classes)
             if known_classes != list(map(str, classes)):
                 raise ValueError(
@@ -130,6 +133,7 @@ def write_request(
                     f"{', '.join(known_classes)}; give the same in the same order"
                 )
             prior = model.predict_proba(features.drop(columns=id_column))[chosen]
+            # In whole steps, which read back to the same channel on any machine.
             arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
         if not len(chosen):
             raise ValueError("the releases of `after` cover every id; no label is left to request")
@@ -234,6 +238,11 @@ class _Question:
     absent: int
     relabel: bool
 
+    @property
+    def unit(self) -> str:
+        """What pays."""
+        return "label" if self.groups is None else "person"
+
     def locked_away(self, store: ReleaseStore) -> LabelVault:
         """Return a vault of the labels."""
         try:
@@ -311,6 +320,7 @@ def answer(
     parts = Parts.of(request)
     _refuse_missing(labels, label_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
+    # By id, never by the order of rows: the two files were made by different people.
     places = pd.Index(ids).get_indexer(parts.ids)
     numbers, absent = _joined(labels[label_column], ids, places, parts, missing, most_missing)
     persons = None
@@ -323,6 +333,7 @@ def answer(
         side=side,
         numbers=numbers if groups is None else groups.rows_of(numbers),
         groups=groups,
+        # Made here, so that a price without a mechanism is refused before a vault is opened.
         mechanism=mechanism_for(
             parts.first.method,
             epsilon=priced_at,
@@ -362,7 +373,8 @@ def _payers(
     parts: Parts, persons: NDArray[Any] | None, *, most: int
 ) -> tuple[Parts, PublicSide, Groups | None]:
     """Return the part of a request that is answered, and who pays: its ids, or their persons."""
-    first, ids = parts.first, parts.ids
+    first = parts.first
+    ids = parts.ids
     side = PublicSide(
         rows=hashlib.sha256("\n".join(ids.tolist()).encode()).hexdigest(),
         classes=repr(first.classes),
@@ -390,8 +402,10 @@ def _priced(
     All that can be refused is refused here, and the draw is rehearsed on random labels: from here
     on only a disk can fail.
     """
-    parts, groups, side = question.parts, question.groups, question.side
-    mechanism, unit = question.mechanism, "label" if groups is None else "person"
+    parts = question.parts
+    groups = question.groups
+    side = question.side
+    mechanism = question.mechanism
     store = shared.store(side, create=False)
     # A relabeled vault has no earlier releases: it is priced as an empty one.
     own = question.locked_away(MemoryStore() if question.relabel else store)
@@ -402,6 +416,7 @@ def _priced(
     for part, indices in progress(parts, "prices"):
         public, *_ = part.public(groups)
         given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
+        # The same code as the draw, on labels of no meaning.
         generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
         labels = random.integers(own.num_classes, size=len(part.ids))
         compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
@@ -412,19 +427,21 @@ def _priced(
         check_new(to)
         if shared.folder is not None:
             shared.refuse_ahead(lines_beside(to, vault=shared.id))
+    # A release that is stored is read again, and costs nothing.
     new = [charge for charge in planned if charge.key not in known]
     total, at = shared.total(delta=question.delta, planned=(side, new))
     if new and budget is not None:
         limit = Budget(epsilon=budget, delta=at)
         if not limit.allows(total):
-            spent, what = shared.total(delta=question.delta)[0], parts.first.method
+            spent = shared.total(delta=question.delta)[0]
+            what = parts.first.method
             raise BudgetExceeded(
                 budget=limit,
                 spent=spent,
                 requested=total,
                 request=f"{what} at {question.priced_at:g}",
             )
-    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=unit)
+    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=question.unit)
     return Answered(
         rows=own.num_labels,
         method=parts.first.method,
@@ -443,47 +460,73 @@ def _priced(
 
 
 def _draw(
-    question: _Question, shared: SharedVault, to: Path, found: Answered, progress: Progress
+    question: _Question, shared: SharedVault, to: Path, answered: Answered, progress: Progress
 ) -> None:
     """Draw and charge what was priced, and write the release of each part."""
     parts = question.parts
     mechanism = question.mechanism
     with new_folder(to) as draft:
+        # Under the lock, and after all refusals: a relabeled vault draws everything anew.
         if question.relabel:
             shared.relabel()
         own = question.locked_away(shared.store(question.side))
-        paying = {} if found.persons is None else {"unit": "person", "payers": found.persons}
+        facts = _facts(question, answered)
         for part, indices in progress(parts, "draws"):
             public, length, shares = part.public(question.groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
-            facts = {
-                "method": part.method,
-                "classes": list(part.classes),
-                "id_column": part.id_column,
-                "rows": len(part.ids),
-                "request": part.digest,
-                "asked_epsilon": question.priced_at,
-                **paying,
-                "epsilon": found.epsilon,
-                "delta": found.delta,
-                "mechanism": type(mechanism).__name__,
-                "parameters": parameters_of(mechanism),
-                "length": length,
-                "ledger": shared.mark(release.key),
-            }
-            arrays = {"values": compact(release.values)}
-            if part.question is not None:
-                arrays |= part.question.arrays()
-                assert part.weights is not None
-                arrays["row_marks"] = part.question.marks(part.weights)
-                facts["columns"] = list(part.columns)
-            if part.clusters is not None:
-                arrays["clusters"] = part.clusters
-            if shares is not None:
-                arrays["shares"] = shares
             folder = draft / part.folder.name if len(parts) > 1 else draft
-            write_folder(folder, RELEASE, facts, part.ids, arrays)
+            _write(
+                folder,
+                part,
+                release,
+                shares=shares,
+                facts={**facts, "length": length, "ledger": shared.mark(release.key)},
+            )
         sign_folder(draft)
+
+
+def _facts(question: _Question, answered: Answered) -> dict[str, Any]:
+    """What the releases of all parts say of their price."""
+    mechanism = question.mechanism
+    paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
+    return {
+        "asked_epsilon": question.priced_at,
+        **paying,
+        "epsilon": answered.epsilon,
+        "delta": answered.delta,
+        "mechanism": type(mechanism).__name__,
+        "parameters": parameters_of(mechanism),
+    }
+
+
+def _write(
+    folder: Path,
+    part: Request,
+    release: Release,
+    *,
+    shares: NDArray[np.float32] | None,
+    facts: dict[str, Any],
+) -> None:
+    """Write the release of one part."""
+    stated = {
+        "method": part.method,
+        "classes": list(part.classes),
+        "id_column": part.id_column,
+        "rows": len(part.ids),
+        "request": part.digest,
+        **facts,
+    }
+    arrays = {"values": compact(release.values)}
+    if part.question is not None:
+        arrays |= part.question.arrays()
+        assert part.weights is not None
+        arrays["row_marks"] = part.question.marks(part.weights)
+        stated["columns"] = list(part.columns)
+    if part.clusters is not None:
+        arrays["clusters"] = part.clusters
+    if shares is not None:
+        arrays["shares"] = shares
+    write_folder(folder, RELEASE, stated, part.ids, arrays)
 
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
@@ -545,7 +588,8 @@ def _joined(
 
     `labels` have `ids`; `places` [N] are the rows of the request's, or below 0.
     """
-    column, classes = labels.astype(object).to_numpy(), request.first.classes
+    column = labels.astype(object).to_numpy()
+    classes = request.first.classes
     # Each label by itself: a word for none, unless a class is called so.
     none = [pd.isna(label) or str(label).strip() in MISSING for label in column.tolist()]
     known = ~np.array(none) | (class_places(column, classes) >= 0)
@@ -579,7 +623,7 @@ def fit_release(
     features: pd.DataFrame | Iterable[pd.DataFrame],
     releases: Sequence[PartyRelease],
     *,
-    estimator: Any = None,
+    estimator: object = None,
     seed: int = 0,
 ) -> TrainedModel:
     """Fit a classifier to released labels of the rows of a table, or of a table for each release.

@@ -119,7 +119,9 @@ class Verb(click.Command):
     def __init__(
         self, words: str, run: str, summary: str, arguments: str, *params: click.Parameter
     ) -> None:
-        self.words, self.run, self.summary = words, run, summary
+        self.words = words
+        self.run = run
+        self.summary = summary
         self.example = f"labeldp {words} {arguments}".strip()
         super().__init__(
             words.rpartition(" ")[2],

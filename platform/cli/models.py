@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.array_files import read_array, unreadable
@@ -115,7 +116,7 @@ def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
         )
 
 
-def read_rows(address: str, preprocessing: Preprocessing) -> Any:
+def read_rows(address: str, preprocessing: Preprocessing) -> pd.DataFrame | NDArray[Any]:
     """Return raw rows as the training rows of a model were read: a DataFrame, or an array.
 
     A `.csv` does not state which columns are text, but the model does: a postcode that was text in
@@ -142,7 +143,7 @@ def read_rows(address: str, preprocessing: Preprocessing) -> Any:
         raise ValueError(f"rows: {path} can't be read as {path.suffix} ({first})") from error
 
 
-def _csv_rows(path: Path, preprocessing: Preprocessing) -> Any:
+def _csv_rows(path: Path, preprocessing: Preprocessing) -> pd.DataFrame | NDArray[Any]:
     step = preprocessing.steps[0]
     if isinstance(step, Columns):
         # By the reader of training rows, so that both find the same categories and missing values.

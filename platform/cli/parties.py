@@ -4,7 +4,7 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
@@ -20,6 +20,9 @@ from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.own_files import parquet_count, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
+
+if TYPE_CHECKING:  # half a second
+    from sklearn.base import ClassifierMixin
 
 
 def request(
@@ -122,10 +125,14 @@ def release(
         progress=_shown,
         **how,
     )
-    payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
+    payer = "label"
+    each = "each"
+    known = f"{found.known:,} of {found.rows:,} ids"
     of_whom = ""
     if found.persons is not None:
-        payer, each, of_whom = "person", "each person", f" of {found.persons:,} persons"
+        payer = "person"
+        each = "each person"
+        of_whom = f" of {found.persons:,} persons"
         known = f"{found.known:,} of {found.persons:,} persons"
     lines = [
         f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
@@ -177,7 +184,7 @@ def fit(
     unknown = _refuse_others(releases, release, request)
     rows = sum(len(each.ids) for each in releases)
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
-        tables: Any = _rows_of_parts(Path(features[0]), releases)
+        tables = _rows_of_parts(Path(features[0]), releases)
     elif len(features) == 1:
         tables = _table(features[0], releases[0].id_column)
     else:
@@ -185,7 +192,8 @@ def fit(
     learner = _estimator(estimator, rows, seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     model.save(out)
-    origin, size = model.origin, _bytes(Path(out))
+    origin = model.origin
+    size = _bytes(Path(out))
     name = origin.method.partition(" on ")[0]
     paid = {"epsilon": origin.epsilon, "delta": origin.delta}
     mixed = mixture_text(model.models)
@@ -293,7 +301,7 @@ def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFram
     return found
 
 
-def _estimator(name: str | None, rows: int, seed: int) -> Any:
+def _estimator(name: str | None, rows: int, seed: int) -> "ClassifierMixin | None":
     return None if name is None else named_estimator(name, rows=rows, seed=seed)
 
 

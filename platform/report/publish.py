@@ -87,8 +87,12 @@ _NOTHING = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
 _PUBLIC_CURVES = ("epoch", "val_accuracy")
 #: Settings whose values are numbers, truth values or nothing.
 _PLAIN_SETTINGS = (
-    *("seed", "data.limit", "noise.secure", "noise.draw"),
-    *("evaluation.held_out_share", "evaluation.epsilon"),
+    "seed",
+    "data.limit",
+    "noise.secure",
+    "noise.draw",
+    "evaluation.held_out_share",
+    "evaluation.epsilon",
 )
 #: Published as their sum.
 _REPLACED = ("audit.canaries", "audit.coin_canaries")
@@ -125,12 +129,14 @@ def publish(
         ValueError: The trial, or something of it, must stay with the owner.
     """
     to = to.expanduser().absolute()
+    # Before the work: a folder that exists could hold what was published of another trial.
     check_target(to, results=results)
     folder = read_folder(results)
     chosen = selected(folder, trial, **choice)
     noise = noise_of(folder, chosen.record)
     public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
     files = _files(folder, chosen, public, with_model=with_model, allow_code=allow_code)
+    # A second look at the bytes: whatever was forgotten above is refused here.
     search(files, folder=folder, records=[chosen.record])
     write_folder(to, with_signature(files))
     stays = left_out(chosen.record, public)
@@ -159,9 +165,11 @@ def _files(
     with_model: bool,
     allow_code: str | None,
 ) -> dict[str, bytes]:
+    # All releases on which the trial depends, not only those that it read.
     lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
-    fingerprint, cost = public_digest(folder.fingerprint), chosen.cost
+    fingerprint = public_digest(folder.fingerprint)
+    cost = chosen.cost
     model: Mapping[str, bytes] = {}
     if with_model and chosen.record.finished and place is not None:
         model = public_model(
@@ -195,7 +203,8 @@ def _files(
         },
         "figures": {
             **public_metrics(public.metrics),
-            **{"epsilon": cost.epsilon, "delta": cost.delta},
+            "epsilon": cost.epsilon,
+            "delta": cost.delta,
         },
         "private": is_private(cost.epsilon, public.noise),
         "noise": public.noise.value,
@@ -217,7 +226,7 @@ def _files(
 
 
 def _seen_by(
-    folder: FolderLedger, keys: Collection[str], shown: list[TrialRecord]
+    folder: FolderLedger, keys: Collection[str], records: list[TrialRecord]
 ) -> list[LedgerLine]:
     """Return lines as if only the published trials had read them.
 
@@ -226,7 +235,7 @@ def _seen_by(
     """
     return [
         replace(
-            line, of_baseline=False, readers=tuple(each for each in line.readers if each in shown)
+            line, of_baseline=False, readers=tuple(each for each in line.readers if each in records)
         )
         for line in folder.lines_of(keys)
     ]
@@ -304,6 +313,7 @@ def search(
     for what, text in _owners(folder, records):
         if len(text) < _LONG_ENOUGH:
             continue
+        # As each kind of file writes it.
         forms = {text.encode(), json.dumps(text)[1:-1].encode(), html.escape(text).encode()}
         for name, content in files.items():
             if any(form in content for form in forms):
@@ -470,7 +480,7 @@ def _declared(prefix: str, settings: type) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{entry.name}", kind
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: object) -> bool:
     """Whether a value is of a type that can hold no text but words of an enumeration."""
     if get_origin(kind) in (Union, UnionType):
         return any(_fits(value, each) for each in get_args(kind))
@@ -510,15 +520,22 @@ def public_model(
 ) -> dict[str, bytes]:
     """Return the files of a trial's model as they are published, by name.
 
-    `cost` is the price of the releases on which the trial depends, `own` of those that it read
-    itself, as the model has it.
+    Args:
+        folder: The model's folder.
+        record: The trial's record, as its owner has it.
+        public: The same without what is the owner's.
+        fingerprint: Of the data.
+        cost: Price of the releases on which the trial depends.
+        own: Price of the releases that it read itself, as the model has it.
+        allow_code: Module of the user's own network, which may be imported.
 
     Raises:
         ModelFileError: It can't be read.
         ValueError: It is another trial's, or holds text where none belongs.
     """
     model = load_model(folder, allow_code=allow_code)
-    origin, config = model.origin, public.config
+    origin = model.origin
+    config = public.config
     facts: dict[str, tuple[Any, Any]] = {
         "trial": (origin.trial, record.hash),
         "method": (origin.method, config["method"]),
@@ -556,7 +573,7 @@ def public_model(
     return files
 
 
-def _text_elsewhere(value: Any, allowed: tuple[str, ...], key: str = "") -> str | None:
+def _text_elsewhere(value: object, allowed: tuple[str, ...], key: str = "") -> str | None:
     if isinstance(value, str):
         return None if key in allowed else key
     if isinstance(value, Mapping):

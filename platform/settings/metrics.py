@@ -19,7 +19,7 @@ from enum import StrEnum
 from statistics import NormalDist
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
-from labeldp.trainers.settings.methods import STACKED
+from labeldp.trainers.methods.settings import STACKED
 
 #: Errors of predicted amounts, in words.
 ERRORS = {
@@ -47,9 +47,13 @@ _OWNERS = (PRIVATE_PREFIX, "epsilon_m_", "ensemble_accuracy", "vote_label_accura
 SCORE_FIGURES = (
     *SCORES,
     *(f"{name}_estimated{part}" for name in (*SCORES, "positive_share") for part in _PARTS),
-    *("majority_share", "minority_share", "majority_share_estimated", "minority_share_estimated"),
+    "majority_share",
+    "minority_share",
+    "majority_share_estimated",
+    "minority_share_estimated",
     "threshold_estimated",
-    *("share_beyond_bounds", "share_at_bounds_estimated"),
+    "share_beyond_bounds",
+    "share_at_bounds_estimated",
 )
 #: Of a stack of models, by kind: their weight, and the best one's held-out log-likelihood of the
 #: release of a row; and the information that a single label keeps, of 1.
@@ -63,7 +67,11 @@ PUBLIC = (
     *(f"accuracy_estimated{part}" for part in (*_PARTS[:4], "_sampling_error", "_count_scale")),
     *SCORE_FIGURES,
     *STACK_FIGURES,
-    *("majority_share_by_model", "epsilon", "delta", "gaussian_mu", "epsilon_sanitized"),
+    "majority_share_by_model",
+    "epsilon",
+    "delta",
+    "gaussian_mu",
+    "epsilon_sanitized",
 )
 _ESTIMATED = "accuracy_estimated"
 #: Behind the end of a figure's range that noise took it over.
@@ -71,7 +79,8 @@ BEYOND = " (noise reaches beyond)"
 #: Models with a smaller weight are not named.
 _SHOWN = 0.01
 #: A class with a smaller share, and a small one beside the largest class, is rare.
-_RARE, _BESIDE_LARGEST = 0.1, 0.25
+_RARE = 0.1
+_BESIDE_LARGEST = 0.25
 #: The most noise, and luck of the best, that a choice may rest on, as shares of the labels.
 MOST_NOISE = 0.1
 
@@ -181,7 +190,8 @@ def resolve(
     `amounts`, errors take the place of accuracy.
     """
     if asked is not None and asked.error.of_amounts != amounts and asked.of_scores:
-        kind, others = ("classes", "amounts") if asked.of_amounts else ("amounts", "classes")
+        kind = "classes" if asked.of_amounts else "amounts"
+        others = "amounts" if asked.of_amounts else "classes"
         raise ValueError(
             f"trials can't be chosen by {asked.words}: it is a figure of {others}, and these "
             f"labels are {kind}; leave --choose-by out, or choose by test or estimated"
@@ -290,18 +300,18 @@ def stack_text(figures: Mapping[str, float]) -> str:
     )
 
 
-def figures_of(found: AccuracyEstimate | None) -> dict[str, float]:
+def figures_of(estimate: AccuracyEstimate | None) -> dict[str, float]:
     """Return an estimate as figures of a trial: value, standard error and 95% interval."""
-    if found is None:
+    if estimate is None:
         return {}
-    low, high = found.interval()
+    low, high = estimate.interval()
     return {
-        _ESTIMATED: found.accuracy,
-        f"{_ESTIMATED}_error": found.error,
+        _ESTIMATED: estimate.accuracy,
+        f"{_ESTIMATED}_error": estimate.error,
         f"{_ESTIMATED}_low": low,
         f"{_ESTIMATED}_high": high,
-        f"{_ESTIMATED}_sampling_error": found.sampling_error,
-        f"{_ESTIMATED}_count_scale": found.count_scale,
+        f"{_ESTIMATED}_sampling_error": estimate.sampling_error,
+        f"{_ESTIMATED}_count_scale": estimate.count_scale,
     }
 
 
@@ -423,7 +433,8 @@ class ChoiceNoise:
         Errors of amounts are shares of the largest, since they have units.
         """
         unit = max(map(abs, values)) or 1.0 if by.of_amounts else 1.0
-        found, noises = sorted(by.rank(each) / unit for each in values), [x / unit for x in noises]
+        found = sorted(by.rank(each) / unit for each in values)
+        noises = [x / unit for x in noises]
         lead = found[-1] - found[-2] if len(found) > 1 else None
         return cls(candidates=len(found), noise=max(noises), lead=lead, words=by.words)
 

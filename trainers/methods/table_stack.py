@@ -35,6 +35,7 @@ from threadpoolctl import threadpool_limits
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence, Unbiased
+from labeldp.trainers.methods.settings import STACKED, TableStackConfig, kept_information
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
 from labeldp.trainers.models.table_models import (
@@ -48,7 +49,6 @@ from labeldp.trainers.models.table_models import (
     calibrated,
     probabilities,
 )
-from labeldp.trainers.settings.methods import STACKED, TableStackConfig, kept_information
 from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
@@ -111,6 +111,7 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
             gradient = np.concatenate([of_slopes.ravel(), pull.sum(0) + moved])
             return known.cost(predicted) + float(penalty), gradient
 
+        # Few steps: noise in the labels is larger than what more of them would gain.
         options = {"maxiter": _MOST_STEPS, "ftol": _SETTLED}
         return minimize(cost, values, method="L-BFGS-B", jac=True, options=options)
 
@@ -142,7 +143,7 @@ def tree_shapes(evidence: Evidence) -> list[tuple[int, tuple[int, ...]]]:
     return [(leaves, rounds) for leaves, rounds in counted if rounds]
 
 
-def _inverted(estimator: Any, evidence: LabelEvidence, rounds: tuple[int, ...] = ()) -> Inverted:
+def _inverted(estimator: object, evidence: LabelEvidence, rounds: tuple[int, ...] = ()) -> Inverted:
     return Inverted(
         estimator=estimator,
         rounds=rounds,
@@ -171,6 +172,7 @@ def fit_trees(
         places = np.append(places, 0)
         labels = np.append(labels, (labels[0] + 1) % len(evidence.shares))
         weights = np.append(np.ones(len(labels) - 1), _TINY)
+    # The noise of a mean of labels grows with the square of what a label tells less.
     leaf = _LEAST_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
     trees = HistGradientBoostingClassifier(
         max_iter=max(rounds),
@@ -183,7 +185,7 @@ def fit_trees(
     return _inverted(trees.fit(rows[places], labels, weights), evidence, rounds)
 
 
-def fit_own(estimator: Any, table: Table, evidence: Evidence, *, seed: int) -> Inverted:
+def fit_own(estimator: object, table: Table, evidence: Evidence, *, seed: int) -> Inverted:
     """Return a user's classifier fitted to rows, each with one class that a release favors."""
     if not isinstance(evidence, LabelEvidence):
         raise ValueError(
@@ -191,6 +193,7 @@ def fit_own(estimator: Any, table: Table, evidence: Evidence, *, seed: int) -> I
             "method='subset'"
         )
     named = evidence.likelier.any(1)
+    # A set of classes names each of them alike; the draw below takes one.
     even = evidence.likelier[named] / evidence.likelier[named].sum(1, keepdims=True)
     return _inverted(fitted_to_draw(estimator, table.rows[named], even, seed=seed), evidence)
 
@@ -220,6 +223,7 @@ def requested(
     """
     if not isinstance(mechanism, ClusterHistograms):
         return LabelEvidence.of(mechanism.log_likelihood(labels.release(mechanism).values))
+    # Made of public rows alone, before the release.
     groups = groups_of_rows(scaled, epsilon=mechanism.epsilon, seed=0)
     counts = labels.release(mechanism, groups).values
     return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
@@ -283,6 +287,7 @@ def fit_and_predict(
     if "kernel" in models:
         views += (SmoothFunctions.learned(rows, count=count, seed=seed),)
     table = Table.of(rows, views)
+    # By the shape of the public rows alone, so that no choice depends on labels.
     trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS
     shapes = tree_shapes(evidence) if trees else []
     own = [model for model in models if not isinstance(model, str)]
@@ -327,6 +332,7 @@ def fit_and_predict(
         together[:, held] = part
     together = together[:, seen]
     checked = evidence.only(seen)
+    # By held-out predictions: a model that repeats the noise that it has seen would win otherwise.
     weights = checked.weights(together)
     weights = np.where(weights < _LEAST_WEIGHT, 0, weights)
     weights /= weights.sum()
@@ -343,7 +349,7 @@ def fit_and_predict(
 
 
 def fit_to_evidence(
-    estimator: Any, rows: NDArray[Any], evidence: Evidence, *, seed: int, **how: Any
+    estimator: object, rows: NDArray[Any], evidence: Evidence, *, seed: int, **how: Any
 ) -> Any:
     """Return a clone of a classifier fitted to a release of the labels of rows [N, D].
 
@@ -355,7 +361,7 @@ def fit_to_evidence(
     return fit_to_soft_labels(estimator, rows, evidence.posterior(prior), seed=seed)
 
 
-class TableStack(FittedAtOnce):
+class TableStack(FittedAtOnce[Stack]):
     """A stack on one release of a table's labels, in a sweep."""
 
     def __init__(self, config: TableStackConfig, **given: Unpack[Given]) -> None:
@@ -377,8 +383,9 @@ class TableStack(FittedAtOnce):
         """Return weights and likelihoods of the models, by kind, and what a single label keeps."""
         share = kept_information(epsilon=self.config.epsilon, num_classes=self._data.num_classes)
         found = {"stack/information": share}
-        for kind in STACKED if self._predictor else ():
-            own = [model for model in self._predictor.models if model[0].startswith(kind)]
+        models = self._predictor.models if self._predictor else []
+        for kind in STACKED:
+            own = [model for model in models if model[0].startswith(kind)]
             if own:
                 found[f"stack/{kind}_weight"] = sum(weight for _, weight, _ in own)
                 found[f"stack/{kind}_likelihood"] = max(likelihood for *_, likelihood in own)
@@ -386,7 +393,8 @@ class TableStack(FittedAtOnce):
 
     def _loss(self) -> float:
         """Mean cost of a row by the models' held-out predictions."""
-        return -float(self._predictor.weights @ self._predictor.likelihoods)
+        stack = self.predictor()
+        return -float(stack.weights @ stack.likelihoods)
 
     def _fitted(self) -> Stack:
         return fit_stack(self._rows, self._evidence, seed=self._seed)

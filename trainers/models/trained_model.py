@@ -37,11 +37,13 @@ from labeldp.trainers.settings.own_models import OwnModuleMissing
 
 #: Of the files; counted up when an older version could not read them any more.
 FORMAT = 1
-DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
+DESCRIPTION = "model.json"
+ARRAYS = "model.safetensors"
 #: A description holds categories of text columns, a few megabytes at most. In memory each of its
 #: bytes takes up to 32.
 _MOST_BYTES = 16_000_000
-_MODEL, _PREPROCESSING = "model", "preprocessing"
+_MODEL = "model"
+_PREPROCESSING = "preprocessing"
 
 
 class ModelFileError(ValueError):
@@ -80,7 +82,8 @@ class Origin:
 
     def facts(self) -> dict[str, Any]:
         """Return them as they stand in `model.json`."""
-        encoder, plain = self.provenance.encoder, self.provenance == NO_OUTSIDE_DATA
+        encoder = self.provenance.encoder
+        plain = self.provenance == NO_OUTSIDE_DATA
         optional = {
             "features": None if plain else self.provenance.described(),
             "raw_inputs": f"embeddings by {encoder}" if encoder else None,
@@ -104,7 +107,8 @@ class Origin:
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Origin":
         """Return the origin of `facts`; `private` is worked out anew from the noise."""
-        classes, bounds = facts["classes"], facts.get("bounds")
+        classes = facts["classes"]
+        bounds = facts.get("bounds")
         return cls(
             classes=None if classes is None else tuple(map(str, classes)),
             data_name=facts["data"]["name"],
@@ -165,7 +169,7 @@ class TrainedModel:
         """Name, weight and held-out log-likelihood of each model that it mixes."""
         return self.predictor.models
 
-    def predict_proba(self, rows: Any) -> NDArray[np.float32]:
+    def predict_proba(self, rows: object) -> NDArray[np.float32]:
         """Return probabilities of the classes [N, K].
 
         Rows are as the training had them before any preparation: a matrix, a DataFrame or mapping
@@ -173,7 +177,7 @@ class TrainedModel:
         """
         return self.predictor.predict(self._features(rows))
 
-    def _features(self, rows: Any) -> Any:
+    def _features(self, rows: object) -> Any:
         try:
             # Estimators learn and predict where there is no torch.
             alone = isinstance(self.predictor, EstimatorPredictor | AmountPredictor)
@@ -191,7 +195,7 @@ class TrainedModel:
             raise ValueError("rows are empty; give at least one to predict")
         return features
 
-    def predict(self, rows: Any) -> NDArray[Any]:
+    def predict(self, rows: object) -> NDArray[Any]:
         """Return the likeliest class [N] of each row: its name, or its number if it has none.
 
         Of a model of amounts, return the amounts.
@@ -201,7 +205,7 @@ class TrainedModel:
         classes: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
         return classes
 
-    def after(self, transformers: Any) -> "TrainedModel":
+    def after(self, transformers: object) -> "TrainedModel":
         """Return a model of rows that pass through scikit-learn's fitted transformers first."""
         if transformers is None:
             return self
@@ -216,6 +220,7 @@ class TrainedModel:
             for part, learned in parts.items()
             for name, value in learned.items()
         }
+        # The digest ties the two files: a description of another model would state another price.
         packed = written_arrays(arrays)
         described = {
             "format": FORMAT,
@@ -252,6 +257,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
     place = Path(folder)
     description = place / DESCRIPTION
     facts = _description(description)
+    # Before anything of the file is used.
     for module in _modules(facts.get("architecture")) - {allow_code}:
         raise ModelFileError(
             f"{description} names the module {module!r} as its network, and loading it would run "
@@ -267,6 +273,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
                 f"{path} does not match {description.name} (its SHA-256 differs): the file is "
                 "damaged or of another model; copy both files again"
             )
+        # Copies: arrays in the bytes of a file are read-only, of which torch warns.
         arrays = {name: value.copy() for name, value in read_arrays(packed).items()}
         return TrainedModel(
             predictor=Predictor.restored(facts["architecture"], below(arrays, _MODEL)),
@@ -298,7 +305,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
         ) from error
 
 
-def _modules(described: Any) -> set[str]:
+def _modules(described: object) -> set[str]:
     """Return the modules of networks of users' own in an architecture."""
     if isinstance(described, Mapping):
         model = described.get("model")

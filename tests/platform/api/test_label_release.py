@@ -121,7 +121,7 @@ def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path:
 
 def test_methods_with_models_of_their_own_are_refused_for_an_estimator() -> None:
     x, y = np.zeros((20, 2)), [0, 1] * 10
-    with pytest.raises(ValueError, match="with estimator= use one of moment_labels, cluster_labels"):
+    with pytest.raises(ValueError, match="use one of moment_labels, cluster_labels"):
         LabelPrivateClassifier("pate", classes=2, estimator=LogisticRegression()).fit(x, y)
 
 

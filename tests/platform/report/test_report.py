@@ -28,7 +28,7 @@ from labeldp.platform.settings.metrics import (
     figures_of,
     majority_text,
 )
-from labeldp.trainers.settings.methods import TableStackConfig
+from labeldp.trainers.methods.settings import TableStackConfig
 from tests.platform.report.folders import a_folder
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_charge, a_record, mode
