@@ -1,4 +1,4 @@
-"""ALIBI on CIFAR-100 at the four privacy levels of "Antipodes of Label DP", Tables 1 and 4.
+"""ALIBI and AGIBI on CIFAR-100 at the levels of "Antipodes of Label DP", Tables 1, 4 and 6.
 
 | level | epsilon (2 / lambda) | learning rate | weight decay | accuracy | epsilon_m, 95% |
 |---|---|---|---|---|---|
@@ -8,8 +8,11 @@
 | low | 2.0 | .1 | 1.00e-4 | 31.4 | 0.6 to 1.0 |
 
 Around each row, learning rate and weight decay are searched (half, one and two times): the nine
-trials of a level read one release. WRN-28-8, otherwise as `alibi_cifar10`. `--preset home`:
-unsearched, at epsilon 2 to 8 by three kinds of noise.
+trials of a level read one release. WRN-28-8, otherwise as `alibi_cifar10`.
+
+`--preset paper`: unsearched, with AGIBI's rows (69.9 at epsilon 17, 50.8 at 8.4, 28.7 at 5.4).
+`--preset network`: those in the fast network. `--preset home`: ALIBI at epsilon 2 to 8 by three
+kinds of noise.
 
 Hardware: a GPU, about 6 hours a trial (an estimate); at home as `alibi_cifar10`.
 """
@@ -18,7 +21,16 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
-from labeldp.platform.studies.presets import EPOCHS, SMALL_CNN, network_preset
+from labeldp.platform.studies.presets import (
+    ALIBI_KEYS,
+    EPOCHS,
+    LONGER_EPOCHS,
+    SMALL_CNN,
+    agibi,
+    levels,
+    network_preset,
+    on_fast_network,
+)
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.performance import Performance, Precision
@@ -31,6 +43,11 @@ LEVELS = {
     "medium": (3.0, 0.100, 2.33e-4),
     "low": (2.0, 0.1, 1.00e-4),
 }
+#: As published, Gaussian noise included.
+PAPER = (
+    *levels(ALIBI_KEYS, LEVELS),
+    *agibi(LEVELS, {"high": 17.0, "medium": 8.4, "low": 5.4}),
+)
 #: Five epsilons, in ten epochs of the fast network.
 HOME_LINES = tuple(
     Variant(
@@ -64,7 +81,11 @@ SWEEP = Sweep(
     ],
     resources=Resources(cpus=1, gpus=1),
     gpu_hours_per_trial=6.0,
-    presets={"home": network_preset(variants=HOME_LINES)},
+    presets={
+        "paper": Preset(variants=PAPER, gpu_hours_per_trial=6.0),
+        "network": network_preset(variants=on_fast_network(PAPER, epochs=LONGER_EPOCHS), full=True),
+        "home": network_preset(variants=HOME_LINES),
+    },
     smoke=Preset(
         changes={**SMALL_CNN, "trainer.width": 16},
         space={

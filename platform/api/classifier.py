@@ -37,7 +37,7 @@ from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.handed_labels import Handed
 from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
-from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
+from labeldp.platform.settings.configuration import AuditSettings, TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (
     AUTO,
     NAMED,
@@ -52,6 +52,7 @@ from labeldp.platform.settings.metrics import mixture_text
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
+from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.methods.any_model import check_learner, named_estimator
 from labeldp.trainers.methods.settings import STACKED, PriorSource
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
@@ -305,6 +306,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 trial="",
                 seed=config.seed,
                 noise=self._noise().kind,
+                provenance=provenance_of(config, NO_OUTSIDE_DATA),
             ),
         )
         self.models_: list[tuple[str, float, float]] = self.model_.models

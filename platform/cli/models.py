@@ -164,7 +164,13 @@ def _all_numbers(line: bytes) -> bool:
 
 
 def publish(
-    *, results: str, to: str, choose_by: str | None, accept: tuple[str, ...], **how: Any
+    *,
+    results: str,
+    to: str,
+    choose_by: str | None,
+    accept: tuple[str, ...],
+    registry: str | None = None,
+    **how: Any,
 ) -> Answer:
     """Write the folder of a trial that can be published."""
     if not how["trial"]:  # as of an unset variable of a shell
@@ -175,6 +181,7 @@ def publish(
         choose_by=ChooseBy(choose_by) if choose_by else None,
         accepted=frozenset(map(Reservation, accept)),
         with_model=not how.pop("without_model"),
+        registry=None if registry is None else Path(registry),
         **how,
     )
     lines = [
@@ -190,4 +197,6 @@ def publish(
     if found["doubt"]:
         lines.append(f"chosen by estimates, and {found['doubt']}")
     lines.append(f"left out: {', '.join(found['left_out'])}")
+    if registry is not None:
+        lines.append(f"{registry}: a draft for the registry; fill in what it names as open")
     return Answer(facts=found, words="\n".join(lines))

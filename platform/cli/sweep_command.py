@@ -262,7 +262,7 @@ def summary(outcome: "SweepOutcome") -> str:
     if outcome.links and outcome.tracked:
         if not outcome.tracking_uri.startswith("http"):
             lines.append(f"to open these pages, run labeldp ui {outcome.results_dir}")
-        lines += [f"  {name}: {outcome.links[name]}" for name in ("chart", "compare")]
+        lines += [f"  {name}: {outcome.links[name]}" for name in outcome.links]
     return "\n".join(lines)
 
 

@@ -4,6 +4,7 @@
     config.json   settings and figures
     ledger.json   what was released of the labels, and what that cost
     model/        the trained model, if one was kept
+    nist_sp_800_226.md    the questions of that publication, with a record of a registry
 
 Every file is made anew of named values, and nothing is copied. A value is public because it is
 named, never because it was forgotten: metrics one by one in `accuracy_figures.py`, settings here.
@@ -33,10 +34,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import yaml
+
 import labeldp
 from labeldp.mechanisms.ledger import Budget, Total, shown
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
+from labeldp.platform.report import evidence
 from labeldp.platform.report.card import public_card
 from labeldp.platform.report.ledger import (
     Audience,
@@ -65,7 +69,7 @@ from labeldp.platform.settings.metrics import PUBLIC
 from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.catalog import DATASETS
-from labeldp.trainers.data.files import make_folder
+from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
 from labeldp.trainers.settings.own_models import OwnModel
@@ -113,12 +117,13 @@ def publish(
     to: Path,
     with_model: bool = True,
     allow_code: str | None = None,
+    registry: Path | None = None,
     **choice: Any,
 ) -> dict[str, Any]:
     """Write a trial's public folder `to`, which does not exist yet or is empty.
 
     `trial` begins its hash, or is `best`; `allow_code` is as of `load_model`, `choice` as of
-    `selected`.
+    `selected`. `registry` is a new file for a record of OpenDP's registry (`evidence`).
 
     Returns:
         Facts for the owner. `left_out` names what stays; `trial` is the trial's own hash, which is
@@ -131,14 +136,30 @@ def publish(
     to = to.expanduser().absolute()
     # Before the work: a folder that exists could hold what was published of another trial.
     check_target(to, results=results)
+    if registry is not None and (registry.exists() or not registry.parent.is_dir()):
+        raise ValueError(f"--registry is {registry}; name a new file, in a folder that exists")
     folder = read_folder(results)
     chosen = selected(folder, trial, **choice)
     noise = noise_of(folder, chosen.record)
     public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
     files = _files(folder, chosen, public, with_model=with_model, allow_code=allow_code)
+    record = b""
+    if registry is not None:
+        found = evidence.registry_record(
+            public,
+            chosen,
+            _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record]),
+            has_model=any(name.startswith("model/") for name in files),
+            of_persons=bool(chosen.record.config.get("data.group_column")),
+        )
+        record = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100).encode()
+        files[evidence.PAGE] = evidence.answers(found, noise=public.noise).encode()
     # A second look at the bytes: whatever was forgotten above is refused here.
-    search(files, folder=folder, records=[chosen.record])
+    search({**files, "the registry's record": record}, folder=folder, records=[chosen.record])
     write_folder(to, with_signature(files))
+    if registry is not None:
+        with whole_file(registry) as file:
+            file.write(record)
     stays = left_out(chosen.record, public)
     if not any(name.startswith("model/") for name in files):
         stays.append("model: none was kept" if with_model else "model: not wanted")
@@ -459,7 +480,8 @@ def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {key: float | int | bool | None for key in _PLAIN_SETTINGS}
     named["data.features"] = FeatureSet
     named["data.hold_out"] = HoldOut | None
-    named["evaluation.estimate"] = get_type_hints(EvaluationSettings)["estimate"]
+    for name in ("estimate", "checkpoint"):
+        named[f"evaluation.{name}"] = get_type_hints(EvaluationSettings)[name]
     if "method" in found:
         named |= dict(_declared("trainer.", METHODS[found["method"]]))
     return found | {

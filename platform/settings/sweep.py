@@ -23,6 +23,7 @@ from labeldp.platform.settings.configuration import (
     TrialConfig,
     config_hash,
     flatten,
+    labeled,
     takes,
     with_calibration,
     with_changes,
@@ -89,6 +90,7 @@ class Preset:
         variants: In place of the sweep's own lines, if any are given.
         samples: Draws of the random axes, or trials of each search.
         resources: In place of the sweep's, if given; so is `teacher`.
+        gpu_hours_per_trial: An estimate; 0 where a CPU does.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -97,6 +99,7 @@ class Preset:
     samples: int = 1
     resources: Resources | None = None
     teacher: Resources | None = None
+    gpu_hours_per_trial: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,7 +288,15 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
     """Return the sweep at another size."""
     # Lines of the preset's own are made for its size: their settings stand.
     lines = [replace(own, changes={**size.changes, **own.changes}) for own in size.variants] or [
-        replace(line, changes={**line.changes, **size.changes}) for line in sweep.variants
+        # A key that a line's method does not have is left out, as one of the command line is.
+        replace(
+            line,
+            changes={
+                **line.changes,
+                **{k: x for k, x in size.changes.items() if takes(sweep.base, line.changes, k)},
+            },
+        )
+        for line in sweep.variants
     ]
     elsewhere = {key for line in lines for key in line.space}
     own = {key: axis for key, axis in size.space.items() if key not in elsewhere}
@@ -311,7 +322,7 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         search=sweep.search and replace(sweep.search, trials=size.samples),
         resources=size.resources or sweep.resources,
         teacher=size.teacher or sweep.teacher,
-        gpu_hours_per_trial=0.0,
+        gpu_hours_per_trial=size.gpu_hours_per_trial,
     )
 
 
@@ -330,7 +341,7 @@ def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str])
     meant = [
         key
         for key in without_seeds(dict.fromkeys(sorted(stated)))
-        if len(found) == 1 or len({str(each.get(key)) for each in found.values()}) > 1
+        if len(found) == 1 or len({str(each[key]) for each in found.values() if key in each}) > 1
     ]
     lines = []
     for line in asked:
@@ -476,7 +487,8 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
-            trial = PlannedTrial(variant=variant.name, config=config, point=point)
+            name = labeled(variant.name, config)
+            trial = PlannedTrial(variant=name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())

@@ -5,6 +5,7 @@ All refusals here come before the first release.
 
 import os
 import secrets
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
@@ -161,6 +162,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             f"{plan.sweep.name}: {plan.cost.trials} trials ({len(skipped)} finished before), "
             f"{plan.cost.releases} releases, results in {folder.path}"
         )
+        progress.say(f"to follow it on a page: labeldp watch {shlex.quote(str(folder.path))}")
         spoiled = (plan.audit.canaries or 0, plan.audit.coin_canaries or 0)
         features = data.public.provenance
         league = [] if features == NO_OUTSIDE_DATA else [f"league: {features.words}"]

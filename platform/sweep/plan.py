@@ -26,6 +26,7 @@ from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.settings.configuration import (
     OWN_KEYS,
     AuditSettings,
+    Checkpoint,
     ConfigurationError,
     DataSettings,
     Estimate,
@@ -148,6 +149,7 @@ def plan_sweep(
             check_priors(trials, examples=size.num_labels, num_classes=size.num_classes)
             for ensemble in ensembles_of(trials):
                 ensemble.check_count(size.num_labels)
+            check_checkpoints(trials, has_test_split=size.has_test_split)
         estimates = {trial.config.evaluation.estimate for trial in trials}
         with _noting(refusals):
             by = resolve(
@@ -269,6 +271,16 @@ def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
             raise ValueError(
                 f"method {trial.config.method!r} learns classes, but these labels are amounts; set "
                 "trainer.task=regression"
+            )
+
+
+def check_checkpoints(trials: Sequence[PlannedTrial], *, has_test_split: bool) -> None:
+    """Refuse to select an epoch by test labels where there are none."""
+    for trial in trials:
+        if trial.config.evaluation.checkpoint is not Checkpoint.LAST and not has_test_split:
+            raise ValueError(
+                "evaluation.checkpoint is test_selected, but there is no public test split to "
+                "select by; set evaluation.checkpoint=last"
             )
 
 

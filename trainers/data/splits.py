@@ -32,6 +32,7 @@ import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.amounts import LEVELS, to_levels
+from labeldp.trainers.base import PRETRAINED
 from labeldp.trainers.data.columns import Step, refuse_infinite
 from labeldp.trainers.data.files import (
     ANY_SIZE,
@@ -101,7 +102,8 @@ class FeatureProvenance:
         if not self.encoder:
             return self.league.words
         trained = f"trained on {self.trained_on or UNSAID}, by {self.trained_by or UNSAID}"
-        return f"{self.league.words}: {self.encoder} (weights {self.weights[:8]}), {trained}"
+        how = f"weights {self.weights[:8]}" if self.weights else self.preparation
+        return f"{self.league.words}: {self.encoder} ({how}), {trained}"
 
     def described(self) -> dict[str, str]:
         """Return the fields that are set, for JSON."""
@@ -119,6 +121,17 @@ class FeatureProvenance:
         """Whether the same encoder with the same weights and preparation made both."""
         mine, others = ((each.encoder, each.weights, each.preparation) for each in (self, other))
         return mine == others
+
+
+def fine_tuned(address: str) -> FeatureProvenance:
+    """Return the origin of a network that starts from `pretrained:NAME`."""
+    return FeatureProvenance(
+        league=League.PUBLIC_ENCODER,
+        encoder=address,
+        preparation="fine-tuned",
+        trained_on=f"{address.removeprefix(PRETRAINED)} with its labels, public by the user's word",
+        trained_by="the user, by labeldp",
+    )
 
 
 #: Of data sets by name, tables and images as they are.

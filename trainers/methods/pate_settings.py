@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms._validate import LARGEST_WHOLE_SCALE
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, failure_of, total_of_prices
+from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import (
     Aggregator,
     ConfidentGNMax,
@@ -144,7 +145,11 @@ class EnsembleConfig(_Models):
 
     def facts(self) -> dict[str, Any]:
         """Return all that decides the votes, as plain values."""
-        return asdict(self)
+        found = asdict(self)
+        # A later setting: votes and answers of earlier versions are found, and not paid again.
+        if not self.network.recipe.cutout:
+            del found["network"]["recipe"]["cutout"]
+        return found
 
     def check_count(self, examples: int) -> None:
         """Refuse more teachers or queries than training examples."""
@@ -268,6 +273,11 @@ class PateConfig(TrainerDefaults):
         "Laplace noise of scale sigma2 / sqrt 2, which `labeldp epsilon pate --aggregator "
         "lnmax` takes as --sigma2.",
     )
+    check_noise: CheckNoise = key(
+        CheckNoise.ON_MAXIMUM,
+        "Counts to which the check of `confident` adds noise: the largest (`on_maximum`), or every "
+        "count (`per_class`, as Algorithm 2 of PATE-FM is printed), which is priced as two checks.",
+    )
     confidence: Weight = key(
         0.95, "With `interactive`: a student more confident than this keeps its own label."
     )
@@ -315,6 +325,12 @@ class PateConfig(TrainerDefaults):
             raise ValueError(
                 f"answers is {self.answers}, but ensemble.queries is {self.ensemble.queries}; "
                 "request fewer answers, or let teachers vote on more queries"
+            )
+        confident = self.aggregator is AggregatorKind.CONFIDENT
+        if self.check_noise is CheckNoise.PER_CLASS and not confident:
+            raise ValueError(
+                f"check_noise is {self.check_noise} for aggregator {self.aggregator}; noise on "
+                "every count before the check is an option of confident alone: leave it out"
             )
         if self.aggregator is AggregatorKind.INTERACTIVE and self.answers < 2:
             raise ValueError("an interactive run has two rounds; request at least 2 answers")
@@ -368,7 +384,7 @@ class PateConfig(TrainerDefaults):
         elif self.aggregator is AggregatorKind.LNMAX:
             aggregator = LNMax(scale=noise["sigma2"] / 2**0.5)
         else:
-            aggregator = ConfidentGNMax(**noise)
+            aggregator = ConfidentGNMax(**noise, check_noise=self.check_noise)
             if self.aggregator is AggregatorKind.INTERACTIVE:
                 half = queries // 2
                 some = answers // 2

@@ -458,6 +458,29 @@ class ConvexConfig(NoisyLabels):
         Iterate.AVERAGE,
         "Weights that predict: the `last`, as in the paper, or the `average` of all steps.",
     )
+    prior: PriorSettings = key(
+        PriorSettings(),
+        "Prior and its share of epsilon. With one, labels are released by randomized response on "
+        "the classes that it finds likely (Corollary 10 of the paper).",
+    )
+
+    def __post_init__(self) -> None:
+        other = self.noise is not Noise.RANDOMIZED_RESPONSE
+        if self.prior.source is not PriorSource.UNIFORM and other:
+            raise ValueError(
+                f"noise is {self.noise} and prior.source {self.prior.source}; a prior goes with "
+                "randomized_response: set noise to it, or leave the prior out"
+            )
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: for its labels, and before that for the prior."""
+        if self.prior.source is PriorSource.UNIFORM:
+            return PlannedCharge.of(self.mechanism(num_classes))
+        spent, left = self.prior.split(self.epsilon)
+        mechanism = RRWithPrior(epsilon=left)
+        before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
+        release = (mechanism, self.prior, self.epsilon, self.delta)
+        return PlannedCharge.of(mechanism, release=release, before=before)
 
     def start(self, **given: Unpack[Given]) -> Trainer:
         """Return the trainer, which has requested its first releases."""

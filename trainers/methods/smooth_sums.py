@@ -169,7 +169,7 @@ class SumQuestion(SmoothFunctions):
         target += (each * weights).T @ guess
         rates = project_to_simplex(guess.mean(0, keepdims=True))[0] + 1 / count
         # The linear reading is the start, and stands in for rows that are not in the sample.
-        slopes, offsets = _logistic(
+        slopes, offsets = fit_logistic(
             weights,
             each,
             target,
@@ -352,14 +352,14 @@ def _whole(values: Floats, units: Floats, longest: float) -> Floats:
     return np.asarray(np.clip(whole, -_LARGEST, _LARGEST), np.float32)
 
 
-def _logistic(
+def fit_logistic(
     weights: Floats,
     row_weights: Floats,
     target: NDArray[np.float64],
     rates: NDArray[np.float64],
     *,
     strengths: NDArray[np.float64],
-    noise_variance: float,
+    noise_variance: float | NDArray[np.float64],
     share: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Fit a logistic model to sums of one-hot labels; return its slopes [M, K] and offsets [K].
@@ -372,7 +372,7 @@ def _logistic(
         target: Sums over all rows [M, K], with noise.
         rates: Shares of the classes [K].
         strengths: Variance of each coefficient under the kernel [M].
-        noise_variance: Variance of the noise of `target`.
+        noise_variance: Variance of the noise of `target`, or of each of its rows [M, 1].
         share: Share of all rows that the n rows are.
     """
     size = len(weights)

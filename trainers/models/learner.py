@@ -92,6 +92,24 @@ class CropAndFlip:
         return (length - 1) - (places.abs() - (length - 1)).abs()
 
 
+def cut_out(images: Tensor, side: int, generator: torch.Generator) -> Tensor | None:
+    """Draw a square for each image [B, C, H, W]; return where it lies, bool [B, 1, H, W].
+
+    Its center is anywhere in the image, so that a part may lie outside (DeVries and Taylor 2017,
+    arXiv:1708.04552). Without a side nothing is drawn, and None is returned.
+    """
+    if not side:
+        return None
+    inside = []
+    for axis, length in enumerate(images.shape[2:], start=2):
+        centers = torch.randint(length, (len(images),), generator=generator).to(images.device)
+        first = centers[:, None] - side // 2
+        places = torch.arange(length, device=images.device)
+        covered = (places >= first) & (places < first + side)
+        inside.append(covered[:, None, :, None] if axis == 2 else covered[:, None, None, :])
+    return inside[0] & inside[1]
+
+
 class Training(Trainer):
     """Epochs and exact resume of a network, whose steps a subclass takes."""
 
@@ -303,13 +321,17 @@ class Learner(Classifying):
 
     def _inputs(self, rows: Tensor) -> Tensor:
         batch = self._features[rows]
+        hidden = None
         if self.config.augment:
             draws = self._augmentation.draw(len(rows), self._generator)
             if self.config.recipe.flip is Flip.ALTERNATING:
                 now = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
                 draws = torch.cat((draws[:2].to(self.device), now[None].long()))
             batch = self._augmentation.carry_out(batch, draws)
-        return batch if self._pixels is None else normalize(batch, *self._pixels)
+            hidden = cut_out(batch, self.config.recipe.cutout, self._generator)
+        inputs = batch if self._pixels is None else normalize(batch, *self._pixels)
+        # Hidden pixels are the mean of all, which normalization makes 0.
+        return inputs if hidden is None else inputs.masked_fill(hidden, 0.0)
 
 
 class OnLabels(Learner):
@@ -353,6 +375,11 @@ def check_fit(config: LearnerConfig, data: PublicData) -> None:
         )
     side = min(data.train_features.shape[2:], default=0)
     crop = config.recipe.crop
+    if config.recipe.cutout and not config.augment:
+        raise ValueError(
+            f"recipe.cutout is {config.recipe.cutout}, but augment is False, and it is one of the "
+            "augmentations: set augment=True (for digits with recipe.flip=none), or leave it out"
+        )
     if config.augment and side <= crop:
         raise ValueError(
             f"recipe.crop is {crop}, but images of {data.name} have {side} rows or columns; take "

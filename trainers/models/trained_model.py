@@ -57,7 +57,7 @@ class Origin:
     `epsilon` is that of all releases that its trial read, infinity for a baseline without noise;
     `fingerprint` that of the public data, `provenance` that of features which an encoder made,
     `bounds` those of amounts. `class_type` is NumPy's name of the type of `classes`, which are
-    texts if None.
+    texts if None. `stated_by` says who states `epsilon`, where no ledger of labeldp has it.
     """
 
     method: str
@@ -73,6 +73,7 @@ class Origin:
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
     bounds: tuple[float, float] | None = None
     class_type: str | None = None
+    stated_by: str | None = None
 
     def __post_init__(self) -> None:
         _validate.number(epsilon=self.epsilon, delta=self.delta)
@@ -89,6 +90,7 @@ class Origin:
             "raw_inputs": f"embeddings by {encoder}" if encoder else None,
             "bounds": None if self.bounds is None else list(self.bounds),
             "class_type": self.class_type,
+            "epsilon_stated_by": self.stated_by,
         }
         return {
             "method": self.method,
@@ -119,6 +121,7 @@ class Origin:
             noise=NoiseKind.read(facts["noise"]),
             bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
             class_type=facts.get("class_type"),
+            stated_by=facts.get("epsilon_stated_by"),
         )
 
     def class_values(self) -> NDArray[Any]:

@@ -8,7 +8,7 @@ from pydantic import PlainValidator
 
 from labeldp.trainers.base import (
     Count,
-    File,
+    FileOrPretrained,
     Flag,
     Fraction,
     ModelName,
@@ -74,10 +74,11 @@ class LearnerConfig(_Trained):
     )
     dropout: Fraction = key(0.0, "Dropout rate of the hidden units. For `mlp` only.")
     recipe: Recipe = key(Recipe(), "Further ways to train, which the fast network uses.")
-    encoder: File | None = key(
+    encoder: FileOrPretrained | None = key(
         None,
-        "File that `labeldp self-supervise` wrote for the same images, model and width; the "
-        "network starts from its weights. Null: from random weights.",
+        "File that `labeldp self-supervise` wrote for the same images, model and width, or "
+        "`pretrained:NAME` for the fast network at width 32, trained here on a data set whose "
+        "labels you call public. The network starts from its weights. Null: from random weights.",
     )
 
     def check_data(self, data: "PublicData") -> None:
