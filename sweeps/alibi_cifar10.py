@@ -13,7 +13,7 @@ test epoch; here the last one counts, unless you set `evaluation.checkpoint=test
 `--preset network`: the fast network, thirty epochs at its own rate. `--preset home`: half its
 width, ten epochs, ALIBI's levels on subset selection.
 
-Hardware: a GPU, about 2 hours a trial (an estimate); at home a core of an Intel Xeon with AMX,
+Hardware: a GPU; `labeldp plan` states its hours. At home a core of an Intel Xeon with AMX,
 seven minutes a trial.
 """
 
@@ -48,14 +48,14 @@ SWEEP = Sweep(
         trainer=AlibiConfig(
             model=ModelName.WIDE_RESNET28, width=4, epochs=200, batch_size=128, augment=True
         ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=LINES,
     space={"seed": Grid(0, 1, 2)},
-    resources=Resources(cpus=1, gpus=1),
-    gpu_hours_per_trial=2.0,
+    resources=Resources(cpu=1, gpu=1),
+    needs_gpu=True,
     presets={
-        "paper": Preset(gpu_hours_per_trial=2.0),
+        "paper": Preset(needs_gpu=True),
         "network": network_preset(variants=on_fast_network(LINES, epochs=LONGER_EPOCHS), full=True),
         "home": network_preset(variants=on_fast_network(ALIBI, epochs=EPOCHS, **SUBSET)),
     },

@@ -14,7 +14,7 @@ trials of a level read one release. WRN-28-8, otherwise as `alibi_cifar10`.
 `--preset network`: those in the fast network. `--preset home`: ALIBI at epsilon 2 to 8 by three
 kinds of noise.
 
-Hardware: a GPU, about 6 hours a trial (an estimate); at home as `alibi_cifar10`.
+Hardware: a GPU; `labeldp plan` states its hours. At home as `alibi_cifar10`.
 """
 
 from labeldp.platform.cli.sweep_command import main
@@ -66,7 +66,7 @@ SWEEP = Sweep(
         trainer=AlibiConfig(
             model=ModelName.WIDE_RESNET28, width=8, epochs=200, batch_size=128, augment=True
         ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=[
         Variant(
@@ -79,10 +79,10 @@ SWEEP = Sweep(
         )
         for name, (epsilon, rate, decay) in LEVELS.items()
     ],
-    resources=Resources(cpus=1, gpus=1),
-    gpu_hours_per_trial=6.0,
+    resources=Resources(cpu=1, gpu=1),
+    needs_gpu=True,
     presets={
-        "paper": Preset(variants=PAPER, gpu_hours_per_trial=6.0),
+        "paper": Preset(variants=PAPER, needs_gpu=True),
         "network": network_preset(variants=on_fast_network(PAPER, epochs=LONGER_EPOCHS), full=True),
         "home": network_preset(variants=HOME_LINES),
     },

@@ -11,7 +11,7 @@ image at its borders, and each image has a cutout of its own. Settings at epsilo
 at 4: none are published. `--preset network`: the fast network, thirty epochs a stage. `--preset
 home`: half its width, ten epochs a stage.
 
-Hardware: a GPU, about 2 hours a trial (an estimate); at home 7 minutes a stage on a core.
+Hardware: a GPU; `labeldp plan` states its hours. At home 7 minutes a stage on a core.
 """
 
 from labeldp.platform.cli.sweep_command import main
@@ -80,13 +80,13 @@ SWEEP = Sweep(
             augment=True,
             recipe=Recipe(cutout=8),
         ),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=levels(EPOCHS_PER_STAGE),
-    resources=Resources(cpus=1, gpus=1),
-    gpu_hours_per_trial=2.0,
+    resources=Resources(cpu=1, gpu=1),
+    needs_gpu=True,
     presets={
-        "paper": Preset(gpu_hours_per_trial=2.0),
+        "paper": Preset(needs_gpu=True),
         "network": network_preset(variants=levels(LONGER_EPOCHS), full=True),
         "home": network_preset(variants=levels(EPOCHS)),
     },

@@ -12,7 +12,7 @@ CIFAR-100: eight draws for each epsilon, the same for all. The best of eight by 
 be compared with the one LP-1ST. The second gives no rate for this network: ALIBI trains as LP-1ST
 does. `--preset network` (one draw) and `--preset home` (three) as in `lp_mst_cifar10`.
 
-Hardware: a GPU, about 3 hours a trial (an estimate); at home 7 minutes a stage on a core.
+Hardware: a GPU; `labeldp plan` states its hours. At home 7 minutes a stage on a core.
 """
 
 from collections.abc import Mapping
@@ -70,15 +70,15 @@ SWEEP = Sweep(
         data=DataSettings(name="cifar100"),
         audit=AuditSettings(canaries=1000, coin_canaries=100),
         trainer=LpMstConfig(epochs=400),
-        performance=Performance(precision=Precision.BF16, channels_last=True),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=stages(200, TRAINING),
     samples=8,
     space={"trainer.epsilon": Grid(3.0, 4.0, 5.0, 6.0, 8.0)},
-    resources=Resources(cpus=1, gpus=1),
-    gpu_hours_per_trial=3.0,
+    resources=Resources(cpu=1, gpu=1),
+    needs_gpu=True,
     presets={
-        "paper": Preset(samples=8, gpu_hours_per_trial=3.0),
+        "paper": Preset(samples=8, needs_gpu=True),
         "network": network_preset(variants=stages(LONGER_EPOCHS, {}), full=True),
         "home": network_preset(variants=stages(EPOCHS, {}), samples=3),
     },

@@ -85,8 +85,8 @@ SWEEP = Sweep(
             changes=PAPER,
             variants=each_stage(40),
             space=ALL_EPSILONS,
-            resources=Resources(gpus=1),
-            gpu_hours_per_trial=0.1,
+            resources=Resources(gpu=1),
+            needs_gpu=True,
         ),
         "network": replace(
             network_preset(variants=each_stage(LONGER_EPOCHS), full=True), space=ALL_EPSILONS

@@ -56,8 +56,8 @@ SWEEP = Sweep(
                 "performance.channels_last": True,
             },
             variants=LEVELS,
-            resources=Resources(gpus=1),
-            gpu_hours_per_trial=2.0,
+            resources=Resources(gpu=1),
+            needs_gpu=True,
         ),
         "network": network_preset(
             CIFAR10, variants=on_fast_network(LEVELS, epochs=LONGER_EPOCHS), full=True

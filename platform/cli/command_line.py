@@ -483,6 +483,7 @@ VERBS = (
         argument(
             "sweep", "[SWEEP]", "name in `labeldp sweep`, or your own .py or .yaml", required=False
         ),
+        number("--price-per-hour", "price of an hour of the device, to state that of the sweep"),
         *PLAN_OPTIONS,
     ),
     Verb(

@@ -190,7 +190,6 @@ def pate_fm(
     *,
     teacher: FixMatchConfig,
     student: FixMatchConfig,
-    gpu_hours_per_trial: float,
 ) -> Sweep:
     """Return the sweep of PATE-FM on a data set at levels of `TABLE_3`, in bfloat16 on GPUs."""
     return Sweep(
@@ -203,15 +202,15 @@ def pate_fm(
                 ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, fixmatch=teacher),
                 student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=student),
             ),
-            performance=Performance(precision=Precision.BF16, channels_last=True),
+            performance=Performance(precision=Precision.AUTO, channels_last=True),
         ),
         variants=levels(TABLE_3, rows),
-        resources=Resources(gpus=1),
-        teacher=Resources(gpus=1),
-        gpu_hours_per_trial=gpu_hours_per_trial,
+        resources=Resources(gpu=1),
+        teacher=Resources(gpu=1),
+        needs_gpu=True,
         smoke=_FIXMATCH_SMOKE,
         presets={
-            "paper": Preset(gpu_hours_per_trial=gpu_hours_per_trial),
+            "paper": Preset(needs_gpu=True),
             "network": pate_preset(StudentKind.FIXMATCH),
             "home": pate_preset(),
         },

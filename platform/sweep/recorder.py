@@ -28,6 +28,7 @@ from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.settings.configuration import flatten, provenance_of, to_yaml
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
+from labeldp.platform.sweep.trial import OUT_OF_MEMORY
 
 #: The state that `labeldp watch` shows is written at most this often.
 STATE_SECONDS = 2.0
@@ -55,6 +56,9 @@ class Recorder(Unsaved, tune.Callback):
         self._begun = time.time()
         self._tracking_lost = False
         self.broken: Exception | None = None
+        #: Whether trials that want memory start again with more of it, and which ones do.
+        self.retries_crowded = False
+        self.crowded: set[str] = set()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Tell the home; a trial that starts again after its worker died begins anew."""
@@ -86,7 +90,9 @@ class Recorder(Unsaved, tune.Callback):
         )
         self._write_state()
         end = result.get("end")
-        if end is not None and digest not in self.records:
+        if end is not None and end.pop(OUT_OF_MEMORY, False) and self.retries_crowded:
+            self.crowded.add(digest)  # no record: it starts again, with more of the GPU
+        elif end is not None and digest not in self.records:
             with self.telling_why():
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)

@@ -345,6 +345,10 @@ def rung_metric(by: ChooseBy) -> str:
     return "val_accuracy" if by is ChooseBy.TEST else by.metric
 
 
+#: In a trial's end: whether another start with more memory may succeed.
+OUT_OF_MEMORY = "out_of_memory"
+
+
 def tune_trial(
     config: Mapping[str, Any],
     *,
@@ -392,6 +396,7 @@ def tune_trial(
     # A user's network may call sys.exit, which would end the worker and start the trial again.
     except (Exception, SystemExit) as error:
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
+        end[OUT_OF_MEMORY] = is_out_of_memory(error)
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}
     reports.send(end=end)
 
@@ -418,11 +423,17 @@ class _Reports:
         self._sent = time.monotonic()
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a trial failed for want of memory, of its device or of its machine."""
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or "out of memory" in str(error)
+
+
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, BudgetExceeded | TrainingDiverged):
         return f"{type(error).__name__}: {text}"
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "out of memory" in text:
+    if is_out_of_memory(error):
         return (
             f"out of memory ({text[:300]}); lower trainer.batch_size or trainer.width, or give the "
             "trial a larger device"

@@ -71,7 +71,7 @@ def test_presets_of_the_papers_tables_plan_every_published_number(tmp_path: Path
         for preset, overrides in product(found, every):
             options = SweepOptions(results=tmp_path, preset=preset, overrides=overrides)
             sized, trials = prepare(sweep, options)
-            assert (sized.gpu_hours_per_trial > 0) == (preset == "paper")
+            assert sized.needs_gpu == (preset == "paper")
             for trial in trials:
                 found[preset].update(published_for(flatten(trial.config)))
     known = {row for row, _ in published.rows()}

@@ -12,8 +12,8 @@ of features, states how they were made, and is refused beside another file.
 ...     train_features=np.zeros((4, 2), np.float32), train_labels=np.array([0, 1, 1, 0]),
 ...     test_features=np.zeros((0, 2), np.float32), test_labels=np.array([], int), num_classes=2,
 ... )
->>> size_of("mine", arrays, limit=3)
-DataSize(num_classes=2, num_labels=3, has_test_split=False, held_out=0, amounts=False)
+>>> size_of("mine", arrays, limit=3).num_labels
+3
 """
 
 import hashlib
@@ -330,6 +330,8 @@ class DataSize:
     Attributes:
         has_test_split: Whether there are public labels to measure accuracy on.
         amounts: Whether the classes are levels of amounts.
+        shape: Of an example; empty where it is not known.
+        num_test: Number of public test examples.
     """
 
     num_classes: int
@@ -337,6 +339,8 @@ class DataSize:
     has_test_split: bool
     held_out: int = 0
     amounts: bool = False
+    shape: tuple[int, ...] = ()
+    num_test: int = 0
 
 
 def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
@@ -352,6 +356,8 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
         num_labels=len(labels) if limit is None else min(limit, len(labels)),
         has_test_split=len(test_labels) > 0,
         amounts=splits.bounds is not None,
+        shape=splits.train_features.shape[1:],
+        num_test=len(test_labels),
     )
 
 

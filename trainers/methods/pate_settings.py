@@ -36,7 +36,13 @@ from labeldp.trainers.base import (
 )
 from labeldp.trainers.methods.settings import PriorSettings
 from labeldp.trainers.settings.trainer import PlannedCharge, TrainerDefaults
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
+from labeldp.trainers.settings.training import (
+    FewLabelsConfig,
+    FixMatchConfig,
+    LearnerConfig,
+    VatConfig,
+    Work,
+)
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
@@ -97,6 +103,12 @@ class _Models:
             return self.network.epochs
         return self.fixmatch.epochs if self.kind == StudentKind.FIXMATCH else 1
 
+    def network_settings(self) -> "LearnerConfig | FewLabelsConfig | None":
+        """Settings of the network that the model is; None for another kind."""
+        if self.kind == StudentKind.NETWORK:
+            return self.network
+        return self.fixmatch if self.kind == StudentKind.FIXMATCH else None
+
     def _check_model(self, data: "PublicData", kind: str, key_of_kind: str) -> None:
         if kind == "network":
             self.network.check_data(data)
@@ -135,6 +147,15 @@ class EnsembleConfig(_Models):
                 f"queries_per_label is {self.queries_per_label}, but each of {self.kind} teachers "
                 "votes on every query; set ensemble.kind=neighbors, or leave it out"
             )
+
+    def work(self, examples: int) -> tuple[Work, ...]:
+        """Return what all teachers learn from where there are N training examples."""
+        network = self.network_settings()
+        if network is None:
+            return ()
+        # A network learns from its own labels alone; FixMatch from the features of all.
+        seen = examples // self.teachers if network is self.network else examples
+        return tuple(part.times(self.teachers) for part in network.work(seen))
 
     @property
     def batch(self) -> int:
@@ -217,6 +238,10 @@ class StudentConfig(_Models):
         "Share of its predictions that `self_trained` takes as labels in the last round.",
     )
     vat: VatConfig = key(VatConfig(), "Of virtual adversarial training.")
+
+    def network_settings(self) -> "LearnerConfig | FewLabelsConfig | None":
+        """Settings of the network that the student is; None for another kind."""
+        return self.vat if self.kind is StudentKind.VAT else super().network_settings()
 
     @property
     def epochs(self) -> int:
@@ -338,6 +363,14 @@ class PateConfig(TrainerDefaults):
     @property
     def _has_check(self) -> bool:
         return self.aggregator in (AggregatorKind.CONFIDENT, AggregatorKind.INTERACTIVE)
+
+    def work(self, examples: int) -> tuple[Work, ...]:
+        """Return what all students learn from; the teachers' work is the ensemble's."""
+        network = self.student.network_settings()
+        if network is None:
+            return ()
+        seen = self.answers if network is self.student.network else examples
+        return tuple(part.times(self.students) for part in network.work(seen))
 
     def calibrated(self) -> "PateConfig":
         """Return these settings with the noise and threshold that they lead to.
