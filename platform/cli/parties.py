@@ -15,6 +15,7 @@ from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.api.histograms import fit_histograms
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
+from labeldp.platform.settings.metrics import mixture_text
 from labeldp.trainers.data import databases
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
@@ -288,10 +289,13 @@ def fit(
     name = origin.method.partition(" on ")[0]
     paid = {"epsilon": origin.epsilon, "delta": origin.delta}
     what = "released labels" if histograms is None else "rows in histograms"
+    if mixed := mixture_text(model.models):
+        notes = [f"models by weight and held-out log-likelihood: {mixed}", *notes]
     return Answer(
         facts={
             "rows": rows,
             "estimator": name,
+            "models": model.models,
             **paid,
             "epsilon_stated_by": origin.stated_by,
             "bytes": size,
