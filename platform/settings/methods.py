@@ -389,5 +389,6 @@ def choose_for_stack(*, epsilon: float, num_classes: int, single: bool) -> tuple
     """
     name, why = release_of_stack(kept_information(epsilon=epsilon, num_classes=num_classes))
     if single and name != "subset":
-        name, why = "subset", "an own model learns from single labels alone"
+        name = "subset"
+        why = "an own model learns from single labels alone"
     return name, f"at epsilon {epsilon:g} and {num_classes} classes, {why}"
