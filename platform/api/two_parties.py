@@ -177,9 +177,12 @@ def _refuse_missing(table: pd.DataFrame, column: str, *, what: str) -> None:
     raise ValueError(f"{what} have no column {column!r}; {known}")
 
 
-def prepared(features: pd.DataFrame, id_column: str) -> NumberRows:
-    """Return a table as numbers [N, D], in its own units and scaled, and what made them."""
-    return number_rows(features.drop(columns=id_column, errors="ignore"), num_classes=2)
+def prepared(features: pd.DataFrame, id_column: str, *, own: bool = True) -> NumberRows:
+    """Return a table as numbers [N, D], in its own units and scaled, and what made them.
+
+    Words of sentences come beside the numbers unless they are for a user's `own` estimator.
+    """
+    return number_rows(features.drop(columns=id_column, errors="ignore"), num_classes=2, own=own)
 
 
 # -------------------------------------------------------------------------- the party with labels
@@ -618,11 +621,12 @@ def fit_release(
     ]
     first = releases[0]
     kept, evidence = zip(*found, strict=True)
-    data = prepared(pd.concat(kept, ignore_index=True), first.id_column)
+    stacked = estimator is None and not first.of_sums
+    data = prepared(pd.concat(kept, ignore_index=True), first.id_column, own=not stacked)
     rows = data.train_features
     count = sum(len(each.ids) for each in releases)
     known = np.concatenate(evidence)
-    if estimator is None and not first.of_sums:
+    if stacked:
         predictor: Predictor = fit_stack(rows, LabelEvidence.of(known), seed=seed)
         learned_by = "a stack"
     else:

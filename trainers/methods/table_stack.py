@@ -8,6 +8,7 @@ mixture (Wolpert, "Stacked generalization", 1992, with a release in place of lab
 * CONSTANT: the shares of the classes. Every other model starts from them, so that a rare class is
   not lost.
 * LINEAR: logistic regression on columns in standard units.
+  Beside them, on the columns of words and of sparse matrices (`SparseRows`) themselves.
 * KERNEL: the same on smooth functions of the columns (`SmoothFunctions`).
 * BOOSTING: trees that learn which classes a release makes likelier, for single labels. Their
   probabilities are turned back through the channel.
@@ -32,6 +33,7 @@ from scipy.optimize import minimize, minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.trainers.data.sparse_rows import SparseRows, dense_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence, Unbiased
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
@@ -41,9 +43,11 @@ from labeldp.trainers.models.table_models import (
     Family,
     Inverted,
     Logistic,
+    SparseView,
     Stack,
     StandardColumns,
     Table,
+    View,
     calibrated,
     probabilities,
 )
@@ -58,7 +62,11 @@ MODELS = ("constant", "linear", "kernel", "boosting")
 _FOLDED_ROWS = 20_000
 _FOLDS = 4
 #: Strengths of the penalty on squared weights.
-_STRENGTHS = {"standard_columns": (100.0, 10.0, 1.0), "smooth_functions": (3.0, 0.3, 0.03)}
+_STRENGTHS = {
+    "standard_columns": (100.0, 10.0, 1.0),
+    "sparse_view": (2.0, 0.7, 0.2),
+    "smooth_functions": (3.0, 0.3, 0.03),
+}
 _MOST_STEPS = 60
 _SETTLED = 1e-6
 #: Functions of a kernel: so many at least and at most, and one for so many rows.
@@ -211,13 +219,13 @@ def best_power(predicted: Floats, evidence: Evidence) -> float:
 
 
 def fit_stack(
-    rows: NDArray[np.floating],
+    rows: Any,
     evidence: Evidence,
     *,
     models: Sequence[Any] = MODELS,
     seed: int,
 ) -> Stack:
-    """Return the stack of a release of the labels of rows [N, D].
+    """Return the stack of a release of the labels of rows [N, D], or of `SparseRows`.
 
     `models` are some of `MODELS`, and classifiers of scikit-learn's kind, which only learn from
     single labels.
@@ -260,7 +268,7 @@ def _on_one_thread(work: Callable[[], Any]) -> Any:
 
 
 def fit_and_predict(
-    rows: NDArray[np.floating],
+    rows: Any,
     evidence: Evidence,
     *,
     models: Sequence[Any] = MODELS,
@@ -273,11 +281,14 @@ def fit_and_predict(
     run side by side, as many as OMP_NUM_THREADS or the processor's cores allow.
     """
     count = int(np.clip(len(rows) / _ROWS_PER_FUNCTION, _FEWEST_FUNCTIONS, _MOST_FUNCTIONS))
-    views: tuple[Any, ...] = ()
+    dense = dense_of(rows)
+    views: tuple[View, ...] = ()
     if "linear" in models:
-        views += (StandardColumns.learned(rows),)
+        views += (StandardColumns.learned(dense),)
+    if "linear" in models and isinstance(rows, SparseRows):
+        views += (SparseView.learned(rows),)
     if "kernel" in models:
-        views += (SmoothFunctions.learned(rows, count=count, seed=seed),)
+        views += (SmoothFunctions.learned(dense, count=count, seed=seed),)
     table = Table.of(rows, views)
     trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS
     shapes = tree_shapes(evidence) if trees else []
