@@ -130,8 +130,8 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         if len(present[longest]) > MOST_CHARACTERS:
             raise FileRefused(
                 f"row {np.flatnonzero(~missing)[longest]}, column {name!r} has "
-                f"{len(present[longest]):,} characters; strings have {MOST_CHARACTERS:,} characters "
-                f"at most: leave the column out (data.drop={name}), or shorten its text"
+                f"{len(present[longest]):,} characters; strings have {MOST_CHARACTERS:,} "
+                f"characters at most: leave the column out (data.drop={name}), or shorten it"
             )
         if words := {text for text in set(present) if text.strip() in MISSING}:
             missing |= np.array([text in words for text in array.tolist()])

@@ -23,7 +23,7 @@ from labeldp.trainers.data.stored import Step
 Floats = NDArray[np.float32]
 
 #: Sparse columns that are used: those which most rows have, of two rows at least.
-MOST_WORDS = 20_000
+MOST_WORDS = 50_000
 _LEAST_ROWS = 2
 #: Directions of all of them.
 MOST_DIRECTIONS = 100
@@ -146,6 +146,16 @@ def _counted(texts: Sequence[str | None]) -> Any:
     )
 
 
+def _finite(rows: Any) -> Any:
+    found = sparse.csr_array(rows, dtype=np.float32)
+    if not np.isfinite(found.data).all():
+        raise ValueError(
+            "a sparse matrix holds a number that is not finite, or missing; features must be "
+            "finite: fill them in, or leave them out (0)"
+        )
+    return found
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SparseColumns(Step):
     """A sparse matrix of numbers, which stays sparse.
@@ -168,7 +178,7 @@ class SparseColumns(Step):
     @classmethod
     def fit(cls, rows: Any) -> "SparseColumns":
         """Learn from the training rows, a sparse matrix [N, D]."""
-        rows = sparse.csr_array(rows, dtype=np.float32)
+        rows = _finite(rows)
         places = _most_frequent(rows)
         used = rows[:, places]
         largest = np.maximum(abs(used).max(0).toarray().ravel(), 1)
@@ -183,7 +193,7 @@ class SparseColumns(Step):
 
     def __call__(self, rows: Any) -> SparseRows:
         """Return features of a matrix [N, D], sparse or dense, and its columns beside them."""
-        used = sparse.csr_array(rows, dtype=np.float32)[:, self.places]
+        used = _finite(rows)[:, self.places]
         used.data = used.data / self.scale[used.indices]
         dense = np.asarray(used @ self.directions)
         return SparseRows(dense=dense, sparse=used, plain=np.zeros(0, np.intp))
