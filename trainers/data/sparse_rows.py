@@ -68,10 +68,10 @@ def dense_of(rows: Any) -> Any:
 
 def _most_frequent(counts: Any) -> NDArray[np.int64]:
     """Return places of the columns that are used [W]."""
-    rows = np.bincount(counts.indices, minlength=counts.shape[1])
-    least = _LEAST_ROWS if rows.max(initial=0) >= _LEAST_ROWS else 1
-    likeliest = np.argsort(-rows, kind="stable")[:MOST_WORDS]
-    return np.sort(likeliest[rows[likeliest] >= least]).astype(np.int64)
+    places, rows = np.unique(counts.indices, return_counts=True)
+    least = min(_LEAST_ROWS, rows.max(initial=1))
+    frequent = np.argsort(-rows, kind="stable")[:MOST_WORDS]
+    return np.sort(places[frequent[rows[frequent] >= least]]).astype(np.int64)
 
 
 def _directions(columns: Any) -> Floats:

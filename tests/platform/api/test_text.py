@@ -73,7 +73,7 @@ def test_a_table_of_numbers_categories_and_sentences() -> None:
         scores[text] = model.score(table, y)
     assert scores["tfidf"] > scores["drop"] + 0.05
     assert scores["drop"] == pytest.approx(scores["category"], abs=0.1)
-    with pytest.raises(ValueError, match="text is 'tfid'; did you mean 'tfidf'"):
+    with pytest.raises(ValueError, match="text is 'tfid'; did you mean tfidf"):
         LabelPrivateClassifier(classes=2, text="tfid").fit(table, y)
 
 

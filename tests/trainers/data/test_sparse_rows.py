@@ -67,15 +67,15 @@ def test_sentences_of_new_rows_become_what_they_were_in_training() -> None:
 
 
 def test_a_sparse_matrix_stays_sparse_and_comes_back_from_files() -> None:
-    rows = sparse.random_array((200, 3_000_000), density=1e-5, rng=0, format="csr")
-    rows[:, [7]] = np.arange(200.0)[:, None]
+    few = sparse.random_array((200, 3_000_000), density=1e-5, rng=0, format="csr")
+    rows = sparse.hstack([np.arange(200.0)[:, None], few], "csr")
     step = SparseColumns.fit(rows)
     found = step(rows)
-    assert found.sparse.shape[1] == 1 or found.sparse.shape[1] < 3_000
+    assert found.sparse.shape[1] < 3_000  # columns that two rows have
     assert np.square(found.sparse.data).sum() / 200 == pytest.approx(1, rel=1e-3)
     again = read_back(Preprocessing(steps=(step,))).rows(rows)
     np.testing.assert_array_equal(again.dense, found.dense)
-    rows[3, 7] = np.inf
+    rows.data[5] = np.inf
     with pytest.raises(ValueError, match="not finite"):
         step(rows)
 
