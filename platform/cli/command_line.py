@@ -92,7 +92,7 @@ PLAN_OPTIONS = (
     repeated("--without", "leave out methods that begin with NAME; can be repeated", "NAME"),
     option("--results", "results folder; the sweep resumes from trials in it", "DIR"),
     number("--max-epsilon-total", "refuse the sweep if its total epsilon is larger"),
-    flag("--on-processors", "train without a GPU what takes hours of one"),
+    flag("--on-processors", "run a sweep of GPU hours without a GPU"),
     _CHOOSE_BY,
     choice(
         "--search",
@@ -265,7 +265,7 @@ VERBS = (
         argument(
             "of",
             "[METHOD|SWEEP]",
-            "keys of a method, such as alibi; or the values of a sweep, as YAML",
+            "method to list the keys of, or sweep to print as YAML",
             required=False,
         ),
         option("--match", "only keys whose name or meaning contains this text"),
@@ -603,7 +603,7 @@ VERBS = (
         choice(
             "--edition",
             ("owner", "public"),
-            "readers; public leaves out private values",
+            "audience of the page; public leaves out private values",
             default="owner",
         ),
     ),

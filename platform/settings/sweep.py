@@ -212,7 +212,7 @@ class SweepOptions:
             copy of it will be used any more. (A renamed one is recognized.)
         choose_by: In place of the sweep's own; so are `search` and `stop`.
         only: Run these variants alone, by name or its beginning; all if none is named.
-        on_processors: Train without a GPU also what takes hours of one.
+        on_processors: Run a sweep of GPU hours without a GPU.
     """
 
     smoke: bool = False
