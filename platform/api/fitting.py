@@ -385,7 +385,7 @@ def number_rows(
     """
     if issparse(rows) and rows.shape[1] > _MOST_DENSE and not own:
         step = SparseColumns.fit(rows)
-        numbers = step(rows)
+        numbers: Any = step(rows)
         scaled = numbers.dense
         preprocessing = Preprocessing(steps=(step,))
         fingerprint = fingerprint_of(num_classes, [scaled, scaled[:0]], np.zeros(0, np.int64))

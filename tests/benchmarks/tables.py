@@ -200,13 +200,17 @@ def sentences(name: str) -> tuple[list[str], NDArray[np.int64], list[str], NDArr
             pairs = [line.rstrip("\n").split(" ", 1) for line in opened]
         parts.append(([text for _, text in pairs], [label.split(":")[0] for label, _ in pairs]))
     if len(parts) == 1:
-        order = np.random.default_rng(0).permutation(len(parts[0][0]))
-        cut = int(0.9 * len(order))
-        texts, labels = (np.array(each, dtype=object) for each in parts[0])
-        parts = [(texts[some].tolist(), labels[some].tolist()) for some in np.split(order, [cut])]
-    classes = np.unique(parts[0][1])
-    (texts, labels), (others, tested) = parts
-    return texts, np.searchsorted(classes, labels), others, np.searchsorted(classes, tested)
+        ((texts, names),) = parts
+        order = np.random.default_rng(0).permutation(len(texts))
+        known, tested = np.split(order, [len(texts) * 9 // 10])
+        parts = [([texts[n] for n in some], [names[n] for n in some]) for some in (known, tested)]
+    classes = sorted(set(parts[0][1]))
+    (texts, names), (others, other_names) = parts
+    return texts, _numbers(names, classes), others, _numbers(other_names, classes)
+
+
+def _numbers(names: list[str], classes: list[str]) -> NDArray[np.int64]:
+    return np.array([classes.index(name) for name in names], dtype=np.int64)
 
 
 def measured_text(name: str, *, seed: int) -> Iterator[dict[str, Any]]:

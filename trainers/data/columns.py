@@ -578,10 +578,11 @@ class Columns(Step):
             (width,) = encode.shape
             some = slice(start, start + width)
             # A column without rows is of no type in most tables.
-            if count and isinstance(encode, Sentences):
-                words.append(encode.words(_as_text(name, found[name]).tolist()))
-                result[:, some] = encode(words[-1])
+            if isinstance(encode, Sentences):
                 plain[some] = False
+                if count:
+                    words.append(encode.words(_as_text(name, found[name]).tolist()))
+                    result[:, some] = encode(words[-1])
             elif count:
                 result[:, some] = encode({name: found[name]}, what=what)
             start += width

@@ -42,12 +42,8 @@ def test_sentences_mostly_differ_and_have_three_words(texts: list[Any], found: b
 
 
 def test_sentences_of_new_rows_become_what_they_were_in_training() -> None:
-    table = {
-        "note": [*SENTENCES, None],
-        "age": np.arange(61.0),
-        "town": ["Bern", "Rome", None] * 20,
-    }
-    table["town"] = [*table["town"], "Bern"]
+    town = [*["Bern", "Rome", None] * 20, "Bern"]
+    table = {"note": [*SENTENCES, None], "age": np.arange(61.0), "town": town}
     fitted = Columns.fit(table, text=TextColumns.TFIDF).as_they_are(beside=True)
     rows = fitted(table)
     assert isinstance(rows, SparseRows) and len(rows) == 61 and rows.shape[1:] == fitted.shape
@@ -90,6 +86,7 @@ def test_a_file_with_sentences(tmp_path: Path) -> None:
 
     learned = read_own(source(TextColumns.TFIDF))
     assert learned.train_features.shape[1] > 20 and len(learned.test_features) == 12
+    assert learned.preprocessing is not None
     raw = learned.preprocessing({"note": SENTENCES, "age": np.arange(60.0)})
     assert {tuple(row) for row in learned.test_features} <= {tuple(row) for row in raw.tolist()}
     dropped = read_own(source(TextColumns.DROP))
