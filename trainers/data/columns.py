@@ -495,10 +495,10 @@ class Categories(Step):
         """Learn from the training rows [N]."""
         missing = is_missing(column)
         categories = sorted(set(column[~missing].tolist()))
-        if max(map(len, categories), default=0) > _LONGEST_CATEGORY:
+        if (longest := max(map(len, categories), default=0)) > _LONGEST_CATEGORY:
             raise ValueError(
-                f"column {name!r} has text of more than {_LONGEST_CATEGORY:,} characters, too long "
-                "for the name of a category; leave it out, or take data.text=tfidf"
+                f"column {name!r} has {longest:,} characters in a row, and the name of a category "
+                f"has {_LONGEST_CATEGORY:,} at most; leave the column out (data.drop={name})"
             )
         if len(categories) > MOST_CATEGORIES:
             raise ValueError(
