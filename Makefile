@@ -44,10 +44,11 @@ faults: $(STAMP)
 slim: $(STAMP)
 	$(BIN)/python -m pytest -m benchmark tests/test_slim.py -s
 
-## make lint     ruff, mypy, and who may import whom (import-linter)
+## make lint     ruff, plain code, mypy, and who may import whom (import-linter)
 lint: $(STAMP)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/python -m tests.plain_code
 	$(BIN)/mypy
 	rm -rf build/imports && mkdir -p build/imports && cp -rL labeldp build/imports
 	find build/imports -mindepth 1 -type d -exec touch {}/__init__.py ';'

@@ -17,7 +17,8 @@ COLORS = {"Laplace noise": "#7a7a7a", "randomized response": "#b0562c", "subset"
 def laplace_nats(epsilon: float, classes: int) -> float:
     """Estimate the nats that a one-hot label with Laplace noise has about a uniform label."""
     mechanism = LaplaceNoise(epsilon=epsilon, num_classes=classes)
-    total, rows = 0.0, max(1, 2_000_000 // classes)
+    total = 0.0
+    rows = max(1, 2_000_000 // classes)
     generator = np.random.default_rng(0)
     for start in range(0, DRAWS, rows):
         labels = np.zeros(min(rows, DRAWS - start), dtype=np.int64)

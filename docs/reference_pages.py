@@ -146,7 +146,8 @@ def _signature(thing: Any) -> str:
 
 def _prose(text: str) -> str:
     """Sections of a Google docstring as lists: `name: what it is` becomes an item."""
-    lines, listing = [], False
+    lines = []
+    listing = False
     for line in text.splitlines():
         if line.rstrip(":") in _SECTIONS and line.endswith(":"):
             lines += ["", f"**{line.rstrip(':')}**", ""]

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from labeldp.platform.api.label_release import privatize as privatize
     from labeldp.platform.api.paid_fits import PrivacyAddsUp as PrivacyAddsUp
     from labeldp.platform.api.paid_fits import PrivacyNotCounted as PrivacyNotCounted
+    from labeldp.platform.api.prediction_sets import PredictionSets as PredictionSets
+    from labeldp.platform.api.preferences import LabelPrivatePreferences as LabelPrivatePreferences
     from labeldp.platform.api.prices import epsilon as epsilon
     from labeldp.platform.api.regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from labeldp.platform.api.result import Result as Result
@@ -39,7 +41,9 @@ except PackageNotFoundError:  # a Ray worker that runs from an uploaded copy of 
 #: Name -> the module that has it.
 _WHERE = {
     "LabelPrivateClassifier": "labeldp.platform.api.classifier",
+    "LabelPrivatePreferences": "labeldp.platform.api.preferences",
     "LabelPrivateRegressor": "labeldp.platform.api.regressor",
+    "PredictionSets": "labeldp.platform.api.prediction_sets",
     "PrivacyAddsUp": "labeldp.platform.api.paid_fits",
     "PrivacyNotCounted": "labeldp.platform.api.paid_fits",
     "Result": "labeldp.platform.api.result",

@@ -23,7 +23,7 @@ from functools import cache, wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, Union
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 if TYPE_CHECKING:
     import torch
@@ -83,7 +83,7 @@ def plain_fields(thing: Any) -> None:
 def plain_numbers(function: Callable[Inputs, Result]) -> Callable[Inputs, Result]:
     """Let a function calculate with Python's own numbers where it is given NumPy's."""
 
-    def own(value: Any) -> Any:
+    def own(value: object) -> Any:
         return plain(value, type(value)) if isinstance(value, np.generic) else value
 
     @wraps(function)
@@ -100,7 +100,7 @@ def blocks(rows: int, width: int, *, entries: int) -> Iterator[slice]:
         yield slice(start, start + height)
 
 
-def is_torch(values: object) -> bool:
+def is_torch(values: ArrayLike) -> bool:
     """Whether `values` is a torch tensor."""
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(values, torch.Tensor)
@@ -283,7 +283,7 @@ def same_length(**lengths: int) -> None:
             )
 
 
-def checked_votes(votes: Any, *, name: str = "votes") -> NDArray[np.integer[Any]]:
+def checked_votes(votes: ArrayLike, *, name: str = "votes") -> NDArray[np.integer[Any]]:
     """Return votes of one ensemble as whole numbers [N, K], or raise a ValueError with the row.
 
     PATE's proofs rest on one fact: a label belongs to one teacher, and a teacher casts one vote per
@@ -324,7 +324,7 @@ def enough_queries(max_answers: int, queries: int) -> None:
         )
 
 
-def checked_counts(counts: Any) -> NDArray[Any]:
+def checked_counts(counts: ArrayLike) -> NDArray[Any]:
     """Return the counts that a threshold is compared with [N, K].
 
     Integers must be votes. Floats are votes less a student's guess (Interactive-GNMax), and may be
@@ -334,7 +334,7 @@ def checked_counts(counts: Any) -> NDArray[Any]:
     return checked_votes(array) if np.issubdtype(array.dtype, np.integer) else array
 
 
-def checked_mask(answered: Any, queries: int) -> NDArray[np.bool_]:
+def checked_mask(answered: object, queries: int) -> NDArray[np.bool_]:
     """Return whether each query was answered [N], or raise a ValueError."""
     mask = as_numpy(answered)
     if mask.dtype != np.bool_ or mask.shape != (queries,):
@@ -345,7 +345,7 @@ def checked_mask(answered: Any, queries: int) -> NDArray[np.bool_]:
     return mask
 
 
-def counts_matrix(values: Any, name: str) -> NDArray[Any]:
+def counts_matrix(values: ArrayLike, name: str) -> NDArray[Any]:
     """Return counts by query and class [N, K], whole or not, finite; or raise a ValueError."""
     array = as_numpy(values)
     kind = array.dtype

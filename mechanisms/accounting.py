@@ -172,6 +172,7 @@ def conversion_offsets(
 ) -> NDArray[np.float64]:
     """The term that turns a Renyi divergence at each order into epsilon at `delta` [A]."""
     _validate.between(0, 1, delta=delta)
+    # In logarithms of delta: a delta of 1e-300 is as good as any other.
     offsets: NDArray[np.float64] = -math.log(delta) / (orders - 1)
     if Conversion(conversion) is Conversion.IMPROVED:
         offsets = offsets + np.log1p(-1 / orders) - np.log(orders) / (orders - 1)
@@ -189,6 +190,7 @@ def epsilon_from_rdp(
     rdp_array = np.asarray(rdp, dtype=np.float64)
     _check_curve(order_array, rdp_array)
     epsilons = rdp_array + conversion_offsets(order_array, delta, conversion)
+    # Every order gives a bound that holds, so the choice of the smallest costs nothing.
     best = int(np.argmin(epsilons))
     return max(0.0, float(epsilons[best])), float(order_array[best])
 
@@ -206,6 +208,7 @@ def pure_rdp(epsilon: float, orders: ArrayLike) -> NDArray[np.float64]:
     # log(p^a q^(1-a) + q^a p^(1-a)) / (a - 1) with p = e^eps / (1 + e^eps), q = 1 - p
     log_sum = np.logaddexp(order * epsilon, (1 - order) * epsilon)
     result: NDArray[np.float64] = (log_sum - np.logaddexp(0, epsilon)) / (order - 1)
+    # At large orders rounding may exceed the limit, which is epsilon itself.
     return np.minimum(epsilon, result)
 
 
@@ -237,6 +240,7 @@ def gaussian_epsilon(*, noise_multiplier: float, delta: float) -> float:
 
     if excess(0.0) <= 0:
         return 0.0
+    # Delta falls to 0 as epsilon grows, so that some end of the search always has the other sign.
     high = 1.0
     while excess(high) > 0:
         high *= 2
@@ -264,11 +268,13 @@ def renyi_curve(events: Sequence[Event]) -> tuple[NDArray[np.float64], NDArray[n
     """
     curves = [event for event in events if isinstance(event, RenyiEvent | DecisionEvent)]
     grids = {curve.orders for curve in curves}
+    # Interpolation between grids would need convexity of both curves, and a proof of it.
     if len(grids) > 1:
         raise ValueError("two Renyi events lie on different grids of orders; use one grid, ORDERS")
     orders = np.asarray(grids.pop()) if grids else ORDERS
     gaussians = (event for event in events if isinstance(event, GaussianEvent))
     plain = [event for event in gaussians if not isinstance(event, DecisionEvent)]
+    # A Gaussian has divergence order / (2 multiplier^2), and precisions of independent ones add.
     total: NDArray[np.float64] = orders * _precision(plain) / 2
     for curve in curves:
         total = total + np.asarray(curve.rdp)
@@ -288,6 +294,7 @@ def epsilon_of(events: Iterable[Event], *, delta: float) -> float:
     """
     listed = list(events)
     each = [event.epsilon for event in listed if isinstance(event, PureEvent)]
+    # Exact to the last bit, so that the order of events makes no difference.
     pure = math.fsum(each)
     rest = [event for event in listed if not isinstance(event, PureEvent)]
     _validate.delta(delta)
@@ -304,6 +311,7 @@ def epsilon_of(events: Iterable[Event], *, delta: float) -> float:
         bounds.append(pure + exact)
     if rest:
         bounds.append(pure + epsilon_from_rdp(*renyi_curve(rest), delta)[0])
+    # Many small pure events cost less as one curve (advanced composition) than as a sum.
     if pure:
         bounds.append(epsilon_from_rdp(*renyi_curve(listed), delta)[0])
     # A pure release by itself is stated at its own epsilon, so beside others never at less.

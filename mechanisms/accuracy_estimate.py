@@ -43,9 +43,10 @@ _TWO_SIDED = 1.959964
 
 @dataclass(frozen=True, kw_only=True)
 class CorrectCount(PureMechanism, DrawnExactly):
-    """The number of right predictions plus discrete Laplace noise: pure epsilon-DP.
+    """The number of right predictions, in all or by group, plus discrete Laplace noise: pure.
 
-    The noise is a whole number, so that no bits of its rounding reveal anything.
+    Every label lies in one group, and a substituted one moves the count there by 1. The noise is a
+    whole number, so that no bits of its rounding reveal anything.
     """
 
     failure_probability: ClassVar[float] = 0.0
@@ -61,18 +62,27 @@ class CorrectCount(PureMechanism, DrawnExactly):
         return math.sqrt(2 * math.exp(-self.epsilon)) / -math.expm1(-self.epsilon)
 
     def release(
-        self, labels: Array, predictions: Array, *, generator: AnyGenerator
+        self,
+        labels: Array,
+        predictions: Array,
+        groups: Array | None = None,
+        *,
+        generator: AnyGenerator,
     ) -> NDArray[Any]:
-        """Draw the noisy number of right predictions, once: int64 [1], below 0 or above M perhaps.
+        """Draw the noisy numbers of right predictions, once: int64 [G], below 0 perhaps.
 
-        The predictions [M] must be made without these labels [M].
+        The predictions [M], and the groups [M], numbered from 0, must be made without these labels
+        [M]. Without groups, all labels are in one.
         """
         right = _right(labels, predictions)
-        return right + discrete_laplace(generator, scale=self.scale, shape=(1,))
+        places = np.zeros(len(right), np.int64) if groups is None else as_numpy(groups)
+        _validate.same_length(groups=len(places), labels=len(right))
+        counts = np.bincount(places, right).astype(np.int64)
+        return counts + discrete_laplace(generator, scale=self.scale, shape=counts.shape)
 
 
-def _right(labels: Array, predictions: Array) -> int:
-    """Number of right predictions [M] of labels [M]."""
+def _right(labels: Array, predictions: Array) -> NDArray[np.bool_]:
+    """Whether each of the predictions [M] of labels [M] is right."""
     truth = as_numpy(labels)
     guesses = as_numpy(predictions)
     if truth.ndim != 1 or guesses.shape != truth.shape:
@@ -87,7 +97,7 @@ def _right(labels: Array, predictions: Array) -> int:
             f"predictions are of type {guesses.dtype}; they must be classes, whole numbers: scores "
             "become classes by .argmax(1)"
         )
-    return int((guesses == truth).sum())
+    return np.asarray(guesses == truth)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,7 +133,8 @@ class AccuracyEstimate:
         _validate.same_length(predictions=len(guesses), values=len(values))
         count = len(guesses)
         seen = values == guesses if values.ndim == 1 else values[np.arange(count), guesses]
-        mean, agreement = float(seen.mean(dtype=np.float64)), mechanism.agreement
+        mean = float(seen.mean(dtype=np.float64))
+        agreement = mechanism.agreement
         noise = agreement.noise_std / math.sqrt(count)
         error = math.hypot(_careful_error(mean, count, noise), noise)
         return cls(
@@ -180,7 +191,8 @@ def _careful_error(mean: float, count: int, noise: float) -> float:
     """
     nearest = mean + min(2 * noise, max(-2 * noise, 0.5 - mean))
     share = min(1.0, max(0.0, nearest))
-    right, tail = count * share, float(ndtr(-_TWO_SIDED))
+    right = count * share
+    tail = float(ndtr(-_TWO_SIDED))
     low = float(betaincinv(right, count - right + 1, tail)) if right > 0 else 0.0
     high = float(betaincinv(right + 1, count - right, 1 - tail)) if right < count else 1.0
     return max(share - low, high - share) / _TWO_SIDED

@@ -40,7 +40,8 @@ Floats = NDArray[np.float64]
 
 #: Steps between the bounds that a vault keeps, and bins of a channel: a program for more bins
 #: takes minutes.
-LEVELS, BINS = 64, 32
+LEVELS = 64
+BINS = 32
 #: Middle of each bin, where the bounds are 0 and 1.
 CENTERS: Floats = (np.arange(BINS) + 0.5) / BINS
 #: Sums of amounts are drawn as whole numbers, this many times as large.
@@ -71,6 +72,7 @@ def to_levels(amounts: Array, *, bounds: tuple[float, float]) -> NDArray[np.int6
     if not np.isfinite(given).all():
         row = int(np.flatnonzero(~np.isfinite(given))[0])
         raise ValueError(f"amount {row} is missing or infinite; leave the row out")
+    # Clipping keeps the guarantee for amounts that bounds, chosen without them, leave out.
     steps = np.floor((given - low) / (high - low) * LEVELS)
     return np.clip(steps, 0, LEVELS - 1).astype(np.int64)
 
@@ -118,6 +120,7 @@ class AmountChannel(PureMechanism):
         cls, *, epsilon: float, kind: AmountNoise
     ) -> "tuple[ClusterHistograms, AmountChannel]":
         """Return a histogram of all levels, which is a prior, and a channel: together `epsilon`."""
+        # Both releases touch every amount, so that their epsilons add up.
         counting = ClusterHistograms(epsilon=_PRIOR_SHARE * epsilon, num_classes=LEVELS)
         return counting, cls(epsilon=(1 - _PRIOR_SHARE) * epsilon, kind=kind)
 
@@ -141,11 +144,14 @@ class AmountChannel(PureMechanism):
 @lru_cache(maxsize=16)
 def _table(epsilon: float, noise: AmountNoise, prior: tuple[float, ...]) -> AmountTable:
     known = np.array(prior) / math.fsum(prior)
+    # Fewer bins make fewer outputs wrong, and each says less. The public prior may decide.
     if noise is AmountNoise.RANDOMIZED_RESPONSE:
         tables = [_on_bins(count, epsilon, known) for count in range(2, BINS + 1)]
         return max(tables, key=lambda table: table.information(known))
     outputs = CENTERS
     if noise is AmountNoise.UNBIASED:
+        # The narrowest outputs whose mean can reach the outermost bins: (e^a + 1) / (e^a - 1) is
+        # the inverse of tanh(a / 2).
         half = (CENTERS[-1] - CENTERS[0]) / 2 / math.tanh(epsilon / 2) * _ROOM
         outputs = 0.5 + np.linspace(-half, half, 2 * BINS)
     found = optimal_channel(
@@ -156,6 +162,7 @@ def _table(epsilon: float, noise: AmountNoise, prior: tuple[float, ...]) -> Amou
         outputs=outputs,
         unbiased=noise is AmountNoise.UNBIASED,
     ).probabilities
+    # The solver leaves crumbs of unused outputs. Rows are made whole without them.
     kept = found.max(0) > 1e-9
     found = found[:, kept] / found[:, kept].sum(1, keepdims=True)
     if noise is AmountNoise.UNBIASED:
@@ -176,6 +183,8 @@ def _unbiased(rows: Floats, prior: Floats) -> Floats:
 
     Of all such amounts they have the least variance under the prior.
     """
+    # Least squares in units of how often outputs and bins occur: of all exact solutions it takes
+    # the one of least variance.
     share = np.sqrt(np.maximum(prior @ rows, 1e-12))
     trust = np.sqrt(prior + 1e-4)[:, None]
     found, *_ = np.linalg.lstsq(trust * rows / share, trust[:, 0] * CENTERS, rcond=1e-9)
@@ -203,6 +212,7 @@ class AmountSums(DrawnExactly):
         """Return the sums with the least noise that cost `epsilon` at `delta`."""
         # A substituted amount moves sums by 1, a substituted class by the root of 2.
         noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta) / math.sqrt(2)
+        # Division may have rounded down, which would be too little noise.
         return cls(noise_std=math.nextafter(noise_std, math.inf))
 
     @property

@@ -70,12 +70,14 @@ def calibrate_gaussian(*, epsilon: float, delta: float) -> float:
         multiplier = math.exp(log_multiplier)
         return gaussian_epsilon(noise_multiplier=multiplier, delta=delta) - epsilon
 
+    # On a logarithmic scale, where noise for epsilon 1e-6 and for 100 are equally far from 1.
     low = high = 0.0
     while excess(low) <= 0:
         low -= 1.0
     while excess(high) > 0:
         high += 1.0
     solved = L2_SENSITIVITY * math.exp(brentq(excess, low, high, xtol=1e-13, rtol=1e-14))
+    # The root is exact to some digits only. What is returned must not cost more than was asked.
     return _never_over(
         solved,
         price=lambda noise_std: price_gaussian(noise_std=noise_std, delta=delta),
@@ -90,6 +92,7 @@ def calibrate_randomized_response(*, epsilon: float, num_classes: int) -> float:
     """The largest keep probability of randomized response that costs at most `epsilon`."""
     _validate.positive(epsilon=epsilon)
     return _never_over(
+        # A probability of 1 would have no finite price.
         min(keep_probability(epsilon=epsilon, num_classes=num_classes), 1 - 2**-53),
         price=lambda p: epsilon_from_keep_probability(keep_probability=p, num_classes=num_classes),
         target=epsilon,

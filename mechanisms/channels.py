@@ -46,11 +46,15 @@ from labeldp.mechanisms.rr_with_prior import labels_for
 Floats = NDArray[np.float64]
 
 #: Probabilities are multiples of about 2^-58; above this epsilon a draw is that of this epsilon.
-_UNIT, LARGEST_EPSILON = 1 << 58, 30.0
+_UNIT = 1 << 58
+LARGEST_EPSILON = 30.0
 #: Up to this many classes all sets are columns of the program; with more, columns are generated in
 #: rounds, from the windows of subset selection on, by changes of the `_LEADING` best prefixes. With
 #: more than `_ROWS` classes the unlikely ones are put together in bundles.
-_FULL, _ROUNDS, _LEADING, _ROWS = 10, 12, 7, 128
+_FULL = 10
+_ROUNDS = 12
+_LEADING = 7
+_ROWS = 128
 #: Prototypes of sorted priors have this much added to each class.
 _FLOOR = 1e-4
 _BLOCK_ENTRIES = 1 << 20
@@ -98,7 +102,8 @@ def _random_subsets(
         source = (np.arange(count) - own[:, None]) % count
         members: NDArray[np.bool_] = relative[source, np.arange(len(own))[:, None]]
         return members
-    turned, shift = relative[0], own.astype(word)
+    turned = relative[0]
+    shift = own.astype(word)
     back = np.where(own > 0, count - own, 0).astype(word)
     whole = word((1 << count) - 1)
     turned = np.where(own > 0, (turned << shift | turned >> back) & whole, turned)
@@ -180,6 +185,7 @@ class SubsetSelection(PurePerLabel):
         """
         rest = _UNIT
         factor = _e_epsilon(self.epsilon) * self.size / (self.num_classes - self.size)
+        # A larger factor would overflow; a smaller rest loses only digits of the factor.
         if factor > 8:  # h + r fits into 62 bits
             rest = max(1, math.floor(8 * _UNIT / factor))
         return math.floor(factor * rest), rest
@@ -246,6 +252,7 @@ def _drawn(
     """Draw an output 0..O for each label [N], by cumulated whole numbers [K, O] out of a total."""
     drawn = generator.integers(0, total, len(labels))
     chosen = np.empty(len(labels), dtype=np.int64)
+    # By blocks: one comparison for each label and output would take gigabytes.
     for block in _validate.blocks(len(labels), ends.shape[1], entries=_BLOCK_ENTRIES):
         chosen[block] = (drawn[block, None] >= ends[labels[block]]).sum(axis=1)
     return chosen
@@ -259,6 +266,7 @@ def exact_digits(probabilities: Floats, epsilon: float) -> tuple[NDArray[np.int6
     """
     factor = _e_epsilon(epsilon)
     digits = (probabilities * _UNIT).astype(np.int64)
+    # A small number is raised until the largest of its column is within the factor.
     digits = np.maximum(digits, [math.ceil(int(each) / factor) for each in digits.max(axis=0)])
     sums = digits.sum(axis=1)
     spread = int(sums.max() - sums.min())
@@ -307,6 +315,7 @@ def optimal_channel(
     """
     _validate.positive(epsilon=epsilon)
     (exact,) = _validate.probabilities(np.asarray(prior)[None], name="prior", tolerance=1e-6)
+    # `probabilities` allows a tolerance, which the program would take for mass of its own.
     exact = exact / exact.sum()
     kind = Utility(utility)
     if kind is Utility.SQUARED_ERROR:
@@ -334,7 +343,8 @@ def _solve_sets(
         starts = np.concatenate(
             (starts[: _ROWS // 2], np.linspace(_ROWS // 2, classes, _ROWS // 2 + 1)[:-1])
         ).astype(np.int64)
-    mass, count = np.add.reduceat(prior, starts), len(starts)
+    mass = np.add.reduceat(prior, starts)
+    count = len(starts)
     if count <= _FULL:
         columns = (np.arange(1, 1 << count)[:, None] >> np.arange(count) & 1).astype(np.bool_)
     elif utility is Utility.CORRECT:  # RRWithPrior is the best: one leading class, or with the rest
@@ -348,7 +358,7 @@ def _solve_sets(
     weights, duals = _best_weights(columns, mass, epsilon, utility)
     if utility is Utility.INFORMATION and count > _FULL:
         for _ in range(_ROUNDS if known is None else _ROUNDS // 3):
-            new = _improving(columns, mass, duals, epsilon)
+            new = _improving(mass, duals, epsilon)
             if not len(new):
                 break
             columns = np.concatenate((columns, new))
@@ -399,15 +409,14 @@ def _best_weights(
     return weights, -found.eqlin.marginals
 
 
-def _improving(
-    columns: NDArray[np.bool_], prior: Floats, prices: Floats, epsilon: float
-) -> NDArray[np.bool_]:
-    """Return sets [O, K] that gain more than they cost, and are not among the columns.
+def _improving(prior: Floats, prices: Floats, epsilon: float) -> NDArray[np.bool_]:
+    """Return sets [O, K] that gain more than they cost.
 
     Candidates are the classes in rising order of price per probability, up to each place, and the
     best of these with one class added or taken away.
     """
-    classes, growth = len(prior), math.exp(epsilon)
+    classes = len(prior)
+    growth = math.exp(epsilon)
 
     def excess(sets: NDArray[np.bool_]) -> Floats:
         cost = prices.sum() + (growth - 1) * (sets @ prices)
@@ -434,7 +443,8 @@ def _of_numbers(
     """
     from scipy import optimize, sparse
 
-    classes, count = len(values), len(outputs)
+    classes = len(values)
+    count = len(outputs)
     if len(prior) != classes:
         raise ValueError(f"values has {classes} entries and prior {len(prior)}; one each is needed")
     growth = math.exp(epsilon)
@@ -510,13 +520,14 @@ class StaircaseChannel(PureMechanism):
         ranks = np.argsort(order, axis=1)
         own = ranks[np.arange(len(exact)), exact]
         sets = np.empty(checked.shape, dtype=np.bool_)
-        draws, epsilon = as_discrete_generator(generator), min(self.epsilon, LARGEST_EPSILON)
+        draws = as_discrete_generator(generator)
+        epsilon = min(self.epsilon, LARGEST_EPSILON)
         for code, channel in enumerate(channels):
             rows = np.flatnonzero(codes == code)
             sets[rows] = channel.draw(own[rows], epsilon, draws)
         return like(np.take_along_axis(sets, ranks, axis=1), labels)
 
-    def log_likelihood(self, sets: AnyArray, prior: Any = None) -> AnyArray:
+    def log_likelihood(self, sets: AnyArray, prior: object = None) -> AnyArray:
         """Log-likelihood of every class given sets [N, K], up to a term that classes share.
 
         It is the same under every prior.

@@ -36,7 +36,8 @@ from labeldp.mechanisms.randomness import (
 from labeldp.mechanisms.score_histogram import Estimated
 
 #: Powers of an error that are summed, and the share of epsilon for each.
-_POWERS, _SHARES = (1, 2, 4), (0.4, 0.4, 0.2)
+_POWERS = (1, 2, 4)
+_SHARES = (0.4, 0.4, 0.2)
 #: Steps from 0 to 1 that a power is rounded to.
 _STEPS = 1 << 20
 #: Standard deviations of a normal distribution on either side of which 95% lie.
@@ -73,10 +74,13 @@ class ErrorSums(PureMechanism, DrawnExactly):
                 f"guesses have shape {made.shape} for {len(exact)} amounts; give a finite number "
                 "for each"
             )
+        # Clipped, so that one amount changes each sum by at most one unit.
         errors = np.abs(np.clip(made, 0, 1) - (exact + 0.5) / LEVELS) / self.largest
         powers = np.minimum(errors, 1) ** np.array(_POWERS)[:, None]
+        # Whole numbers, on which discrete noise reveals nothing by its last digits.
         sums = np.rint(_STEPS * powers).astype(np.int64).sum(1)
-        rng, scales = as_noise_generator(generator), (_STEPS * self.scales).tolist()
+        rng = as_noise_generator(generator)
+        scales = (_STEPS * self.scales).tolist()
         noise = [discrete_laplace(rng, scale=scale, shape=()) for scale in scales]
         return like(sums + np.array(noise), levels)
 
@@ -92,9 +96,11 @@ def error_estimates(
     """
     means = as_numpy(sums).astype(np.float64) / _STEPS / examples
     scales = mechanism.scales / examples
-    unit, found = mechanism.largest * width, {}
+    unit = mechanism.largest * width
+    found = {}
     for name, place in (("mean_squared_error", 1), ("mean_absolute_error", 0)):
-        value, scale = means[place], scales[place]
+        value = means[place]
+        scale = scales[place]
         # Noise may have made the variance small: the largest that is likely is the honest one.
         square = means[place + 1] + 2 * scales[place + 1]
         near = min(1.0, max(0.0, value + 2 * scale))

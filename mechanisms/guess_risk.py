@@ -57,7 +57,8 @@ def guess_rise(prior: float, *, epsilon: float, delta: float = 0.0) -> float:
     if not 0 <= delta <= 1:
         raise ValueError(f"delta is {delta}; it must lie in [0, 1]")
     # Numerator and denominator times e^-epsilon: also for an infinite epsilon.
-    share, rest = math.exp(-epsilon), 1 - prior
+    share = math.exp(-epsilon)
+    rest = 1 - prior
     return rest * (delta * share - prior * math.expm1(-epsilon)) / (prior + rest * share)
 
 

@@ -71,11 +71,11 @@ class PerLabel:
         """The noise but for its strength; None where a tight audit makes no sense."""
 
     @abstractmethod
-    def release(self, labels: Any, *, generator: AnyGenerator) -> Any:
+    def release(self, labels: object, *, generator: AnyGenerator) -> Any:
         """Draw the release of labels [N], once: [N] or [N, K]."""
 
     @abstractmethod
-    def log_likelihood(self, noisy: Any) -> Any:
+    def log_likelihood(self, noisy: object) -> Any:
         """Log-likelihood of every class [N, K], up to a term that all classes share."""
 
 
@@ -115,9 +115,11 @@ class Channel(ABC):
 
         def excess(epsilon: float) -> float:
             at = np.array([epsilon])
-            right, wrong = float(self.right_beyond(at)[0]), float(self.wrong_beyond(at)[0])
+            right = float(self.right_beyond(at)[0])
+            wrong = float(self.wrong_beyond(at)[0])
             return right - math.exp(epsilon) * wrong - delta
 
+        # At 0 the events L >= 0 and L <= 0 overlap, and the formula counts ties twice.
         tiny = min(1e-9, self.largest / 2)
         if excess(tiny) <= 0:
             return 0.0
@@ -149,7 +151,8 @@ def mean_error(channel: Channel, surest: Floats) -> Floats:
     for _ in range(60):  # the largest threshold that at least a share of m lies beyond
         middle = (low + high) / 2
         enough = channel.right_beyond(middle) + channel.wrong_beyond(middle) >= surest
-        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+        low = np.where(enough, middle, low)
+        high = np.where(enough, high, middle)
     # All beyond `high` is taken, and the rest of m at the threshold itself.
     wrong = channel.wrong_beyond(high)
     missing = np.maximum(surest - wrong - channel.right_beyond(high), 0.0)
@@ -181,6 +184,7 @@ class GaussianChannel(Channel):
             multiplier = 1 / self.separation
             return log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon) - target
 
+        # Forty standard deviations above the mean: delta there underflows.
         largest = self.separation**2 / 2 + 40 * self.separation
         return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, largest, xtol=1e-12))
 
@@ -263,6 +267,7 @@ def best_subset_size(*, epsilon: float, num_classes: int) -> int:
     _validate.whole(num_classes=num_classes, minimum=2)
     sizes = np.arange(1, num_classes)
     nats = subset_information(epsilon=epsilon, num_classes=num_classes, sizes=sizes)
+    # Rounding must not decide between equal sizes: releases of one epsilon would differ by machine.
     return int(sizes[np.argmax(nats >= nats.max() * (1 - 1e-13))])
 
 
@@ -279,7 +284,8 @@ class SubsetFamily:
 
     def channel(self, strength: float) -> ThreePointChannel:
         """Return the channel of that epsilon: the set holds one of the two labels, or not one."""
-        classes, size = self.num_classes, self.subset_size
+        classes = self.num_classes
+        size = self.subset_size
         if size is None:
             size = best_subset_size(epsilon=strength, num_classes=classes)
         both = size * (size - 1) * math.exp(strength)

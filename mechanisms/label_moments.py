@@ -80,6 +80,7 @@ def noisy_sums(
     rng = as_noise_generator(generator)
     secure = isinstance(rng, SecureGenerator)
     sums = np.zeros(())
+    # By blocks: all weights in double precision may not fit into memory.
     for block in _validate.blocks(num_labels, 1, entries=_BLOCK_ROWS):
         rows = weights[block].astype(np.float64)
         part = (_on_lattice(rows) if secure else rows).T
@@ -87,6 +88,7 @@ def noisy_sums(
     if isinstance(rng, SecureGenerator):
         exact: NDArray[np.float64] = sums / LATTICE
         return exact + on_lattice(normal, rng, scale=noise_std, shape=exact.shape)
+    # A row may be longer than 1 by rounding; divided, none moves the sums by more than 1.
     noisy: NDArray[np.float64] = sums / (1 + ROUNDING)
     return noisy + rng.normal(scale=noise_std, size=noisy.shape)
 

@@ -71,6 +71,7 @@ def least_total(
     falls when a price is added, of whatever kind.
     """
     least = 2 * failure_of(prices)
+    # Both are proven, so the smaller one holds.
     deltas = {max(delta, least)}
     if all_pure(price.event for price in prices):
         deltas.add(least)
@@ -167,7 +168,9 @@ class BudgetExceeded(ValueError):
     def __init__(
         self, *, budget: Budget, spent: float, requested: float, request: str, fix: str = ""
     ) -> None:
-        self.budget, self.spent, self.requested = budget, spent, requested
+        self.budget = budget
+        self.spent = spent
+        self.requested = requested
         fix = fix or "request a smaller epsilon, reuse a stored release, or raise the budget"
         super().__init__(
             f"{request} is refused: the budget is epsilon {budget.epsilon:g} at delta "
@@ -242,6 +245,7 @@ class PrivacyLedger:
         self.add_failures(charges)
         dearest: Counter[Event] = Counter()
         for history in ledger_of(charges, num_labels=num_labels).histories:
+            # The union of counters takes the largest number of each event.
             dearest |= history
         for event in dearest.elements():
             self.charge(event)

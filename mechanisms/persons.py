@@ -65,7 +65,7 @@ class Groups:
     kept: NDArray[np.intp] | None = None
 
     @classmethod
-    def of(cls, groups: Any, *, count: int, most: int | None) -> "Groups":
+    def of(cls, groups: object, *, count: int, most: int | None) -> "Groups":
         """Return the persons of N rows, of whom `most` rows each are used, or all."""
         persons, names = numbered(groups)
         if len(persons) != count:
@@ -92,7 +92,7 @@ class Groups:
         return rows.iloc[self.kept] if hasattr(rows, "iloc") else rows[self.kept]
 
 
-def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
+def numbered(names: object) -> tuple[Persons, NDArray[np.str_]]:
     """Return the number 0..P-1 of each row's person [N], and the names by number [P].
 
     Names are `normal_name`s: two persons that count as one are protected together, while one that
@@ -101,6 +101,7 @@ def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
     given = np.asarray(names, dtype=object) if not hasattr(names, "to_numpy") else names.to_numpy()
     if given.ndim != 1:
         raise ValueError(f"groups has shape {given.shape}; it must name the person of each row [N]")
+    # Spellings of one name are joined: taken for two, a person would pay for a part only.
     texts = [normal_name(value) for value in given.tolist()]
     missing = [row for row, text in enumerate(texts) if not text]
     if missing:
@@ -112,7 +113,7 @@ def numbered(names: Any) -> tuple[Persons, NDArray[np.str_]]:
     return numbers.astype(np.intp), found
 
 
-def normal_name(value: Any) -> str:
+def normal_name(value: object) -> str:
     """Return the name of an id or a person as all tables write it; "" where there is none.
 
     Names that differ in type, Unicode form, white space, invisible characters, digits of another
@@ -149,6 +150,7 @@ def normal_name(value: Any) -> str:
 def kept_rows(persons: Persons, *, most: int, seed: int) -> Persons:
     """Return the places of at most `most` rows of each person, chosen by a public seed."""
     order = np.random.default_rng(seed).permutation(len(persons))
+    # Stable, so that within a person the shuffled order decides which rows are kept.
     order = order[np.argsort(persons[order], kind="stable")]
     ordered = persons[order]
     place = np.arange(len(order)) - np.searchsorted(ordered, ordered)
@@ -161,7 +163,8 @@ def shares_of_persons(weights: NDArray[Any], persons: Persons) -> NDArray[np.flo
     `weights` [N, M] have no row longer than 1. Labels that all differ change the sums as far as
     rows whose signs are chosen one by one, which is the root of the sum of |row . row'| at most.
     """
-    lengths, counts = _lengths(weights, persons), np.bincount(persons)
+    lengths = _lengths(weights, persons)
+    counts = np.bincount(persons)
     room = 1 - _rounded(counts, weights.shape[1])
     worst = int(room.argmin())
     if room[worst] < 0.5:
@@ -170,6 +173,7 @@ def shares_of_persons(weights: NDArray[Any], persons: Persons) -> NDArray[np.flo
             "a share; keep fewer rows of each person"
         )
     shares = np.where(lengths > room, room / np.maximum(lengths, 1e-30), 1.0)
+    # A person with one row is bounded by the row itself.
     shares[counts == 1] = 1.0
     return np.asarray(shares[persons], np.float32)
 
@@ -181,11 +185,14 @@ def _rounded(counts: NDArray[np.intp], width: int) -> NDArray[np.float64]:
 
 def _lengths(weights: NDArray[Any], persons: Persons) -> NDArray[np.float64]:
     """The most that each person [P] can move the sums, in lengths of rows."""
-    order, counts = np.argsort(persons, kind="stable"), np.bincount(persons)
+    order = np.argsort(persons, kind="stable")
+    counts = np.bincount(persons)
     starts = np.cumsum(counts) - counts
     found = np.zeros(len(counts))
     for count, whose in _alike(counts, weights.shape[1]):
         rows = weights[order[starts[whose][:, None] + np.arange(count)]].astype(np.float64)
+        # All pairs of rows give the tighter bound. For many rows the sum of lengths is quicker, and
+        # never too small.
         if count <= _COMPARED:
             products = np.abs(rows @ rows.transpose(0, 2, 1)).sum((1, 2))
             found[whose] = np.sqrt(products)
@@ -222,8 +229,10 @@ def event_of_persons(mechanism: Any, persons: Persons, public: Sequence[NDArray[
                 "1; shorten them by shares_of_persons before the release"
             )
         return event
+    # Group privacy: labels of a person changed one after another.
     if isinstance(event, PureEvent) and not mechanism.failure_probability:
         return PureEvent(epsilon=most * event.epsilon)
+    # Independent changes add up in squares.
     if isinstance(mechanism, GaussianNoise):  # on each label by itself
         return GaussianEvent(noise_multiplier=event.noise_multiplier / math.sqrt(most))  # type: ignore[union-attr]
     raise ValueError(

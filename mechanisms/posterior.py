@@ -132,7 +132,7 @@ def _softmax(scores: AnyArray, *, name: str) -> AnyArray:
     return result
 
 
-def _check_possible(top: Any, *, name: str) -> None:
+def _check_possible(top: object, *, name: str) -> None:
     """Refuse rows whose largest score is NaN or infinite."""
     tops = as_numpy(top)
     bad = np.flatnonzero(~np.isfinite(tops))

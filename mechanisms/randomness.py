@@ -175,6 +175,8 @@ class SeededNoise:
 
     def generator(self, key: str) -> np.random.Generator:
         """Return the generator of the release named `key`: other releases get other streams."""
+        # All 128 bits of the address: two releases of one stream would differ by their labels
+        # alone.
         words = [int(key[i : i + 8], 16) for i in range(0, 32, 8)]
         return np.random.default_rng(np.random.SeedSequence([self.seed, self.draw, *words]))
 
@@ -213,6 +215,7 @@ def as_numpy_generator(generator: AnyGenerator) -> np.random.Generator:
         return generator
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(generator, torch.Generator):
+        # Torch draws signed numbers, so that one word can't hold 64 random bits.
         high = 2**62
         words = torch.randint(high, (2,), generator=generator, device=generator.device)
         return np.random.default_rng([int(word) for word in words])
@@ -298,6 +301,8 @@ def below(left: Digits, left_index: Indices, right: Digits, right_index: Indices
     result = np.zeros(len(left_index), dtype=np.bool_)
     open_ = np.arange(len(left_index))
     place = 0
+    # Equal words decide nothing. The pairs that are open draw further words, which a word of 64
+    # bits almost never needs.
     while open_.size:
         ours = left.word(place)[left_index[open_]]
         theirs = right.word(place)[right_index[open_]]
@@ -331,6 +336,7 @@ def exponential_coins(
             goes_on = below(drawn, np.arange(active.size), *above)
         if thinned is not None:
             goes_on &= thinned(active)
+        # A coin goes on as long as its numbers fall; the parity of its length is the result.
         active = active[goes_on]
         even[active] ^= True
         above = (drawn, np.flatnonzero(goes_on))
@@ -369,9 +375,11 @@ def normal(size: int, *, generator: SecureGenerator) -> RealNoise:
     The density at k + x is e^(-k^2/2) e^(-k x) e^(-x^2/2): k is drawn from the first factor, x is
     uniform, and both are kept with the probability that the other two make.
     """
-    wholes, fractions = list[Labels](), list[tuple[Digits, Indices]]()
+    wholes = list[Labels]()
+    fractions = list[tuple[Digits, Indices]]()
     missing = size
     while missing:
+        # About half of the proposals are kept; a few more make a second round rare.
         proposed = _half_normal_wholes(2 * missing + 16, generator=generator)
         x = Digits(len(proposed), generator=generator)
         kept: Indices = np.arange(len(proposed))
@@ -383,6 +391,7 @@ def normal(size: int, *, generator: SecureGenerator) -> RealNoise:
             )
             kept = kept[passed]
 
+        # The fresh number is below x with probability x, and the coin halves it: e^(-x^2/2) in all.
         def half_of_x(active: Indices, x: Digits = x, kept: Indices = kept) -> Mask:
             fresh = Digits(len(active), generator=generator)
             return below(fresh, np.arange(len(active)), x, kept[active]) & generator.coins(
@@ -428,6 +437,7 @@ def laplace(size: int, *, generator: SecureGenerator) -> RealNoise:
 
 def floors(noise: RealNoise, *, scale: float, offset: Fraction = Fraction(0)) -> Labels:
     """Return the largest whole numbers up to offset + scale * noise [N], exactly."""
+    # Floating point decides all but a few numbers; those within its error are decided exactly.
     value, error = noise.nearly()
     nearly = float(offset) + scale * value
     error = scale * error + (np.abs(nearly) + abs(float(offset))) * 2.0**-50
@@ -444,6 +454,7 @@ def largest(counts: NDArray[np.integer[Any]], noise: RealNoise, *, scale: float)
     value, error = (part.reshape(counts.shape) for part in noise.nearly())
     nearly = counts + scale * value
     error = scale * error + np.abs(nearly) * 2.0**-50
+    # The surest winner: a class whose lower end is above all upper ends is the largest.
     best = (nearly - error).argmax(axis=1)
     rows = np.arange(len(counts))
     rivals = nearly + error
@@ -512,7 +523,9 @@ def discrete_laplace(generator: AnyGenerator, *, scale: float, shape: tuple[int,
     if not isinstance(generator, SecureGenerator):
         up, down = generator.geometric(-math.expm1(-1 / scale), size=(2, *shape))
         return np.asarray(up - down, dtype=np.int64)
-    size, wide = math.prod(shape), math.nextafter(scale, math.inf)
+    size = math.prod(shape)
+    # As in `on_lattice`: rounding must not make the noise smaller.
+    wide = math.nextafter(scale, math.inf)
     first, second = (floors(exponential(size, generator=generator), scale=wide) for _ in range(2))
     return (first - second).reshape(shape)
 

@@ -125,7 +125,7 @@ def _parameters(thing: object) -> dict[str, Any]:
     return {entry.name: _plain(getattr(thing, entry.name), entry.type) for entry in fields(thing)}
 
 
-def _plain(value: Any, hint: object) -> Any:
+def _plain(value: object, hint: object) -> Any:
     """A parameter as JSON takes it; a dataclass with its type, but for those known without."""
     if is_dataclass(value) and not isinstance(value, type):
         inside = {each.name: _plain(getattr(value, each.name), each.type) for each in fields(value)}
@@ -146,6 +146,7 @@ def _plain(value: Any, hint: object) -> Any:
 
 def is_of(kind: type, described: Mapping[str, Any]) -> bool:
     """Whether a description (`describe`) is of a mechanism of this class."""
+    # By name and fields, since a release may be older than the code that reads it.
     if described.get("name") != kind.__name__:
         return False
     return _has_fields(kind, {key: described[key] for key in described if key not in _OTHERWISE})
@@ -160,7 +161,7 @@ def _has_fields(kind: type, values: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_a(value: Any, hint: Any) -> bool:
+def _is_a(value: object, hint: object) -> bool:
     """Whether a value is one of a type's as it is written down; of a type not foreseen, none is."""
     if get_origin(hint) in (Union, UnionType):
         return any(_is_a(value, each) for each in get_args(hint))

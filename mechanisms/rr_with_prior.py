@@ -13,7 +13,7 @@ alone, so that the choice costs nothing; a label outside the k is replaced by on
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -166,7 +166,7 @@ class RRWithPrior(PureMechanism):
 
 
 def labels_for(
-    prior: NDArray[np.float64], labels: Any, *, name: str = "labels", secret: bool = False
+    prior: NDArray[np.float64], labels: object, *, name: str = "labels", secret: bool = False
 ) -> NDArray[np.int64]:
     """Return labels, one for each row of a prior [N, K]."""
     exact = _validate.labels(labels, num_classes=prior.shape[1], name=name, secret=secret)

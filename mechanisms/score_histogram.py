@@ -40,7 +40,8 @@ from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_l
 Numbers = NDArray[np.float64]
 
 #: Bins of a class.
-_LEAST_BINS, _MOST_BINS = 10, 50
+_LEAST_BINS = 10
+_MOST_BINS = 50
 #: Of the examples, for the lift: positives among the top scores against positives among all.
 TOP_SHARE = 0.1
 #: Scores of 0 are raised to it, as scikit-learn does with float32.
@@ -51,7 +52,8 @@ _GRID = np.linspace(-1.0, 2.0, 3001)
 _STRETCHES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 #: Standard deviations on either side of an estimate, and above a sum of gaps: of a normal
 #: distribution 1.96 and 1.64 are enough for 95%; the deviations are estimated themselves.
-_TWO_SIDED, _ONE_SIDED = 2.0, 1.7
+_TWO_SIDED = 2.0
+_ONE_SIDED = 1.7
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,16 +124,20 @@ class ScoreCells:
         table = np.column_stack([1 - given, given]) if given.ndim == 1 else given
         if table.ndim != 2 or table.shape[1] < 2 or not len(table) or not np.isfinite(table).all():
             raise ValueError(f"scores have shape {given.shape}; they must be finite, [H] or [H, K]")
+        # A score of 0 would make the log loss of one example infinite.
         table = np.clip(table, LEAST_SCORE, 1.0)
-        answers, cells = table.argmax(axis=1), 0
+        answers = table.argmax(axis=1)
+        cells = 0
         places = np.full(table.shape, -1, dtype=np.int64)
         for each in range(table.shape[1] == 2, table.shape[1]):  # of two the second
             mine = table[:, each]
+            # By answer first: a bin with both kinds would mix right answers with wrong ones.
             order = np.lexsort((mine, answers == each))
             # More bins follow the scores more closely, and each adds noise.
             expected = float(np.minimum(mine, 1 - mine).sum())
             bins = min(max(round(math.sqrt(epsilon * expected)), _LEAST_BINS), _MOST_BINS)
             mass = np.cumsum(1 / len(mine) + (mine / mine.sum())[order]) / 2
+            # Twice, so that the last digit separates the two kinds of examples within a bin.
             parts = 2 * np.floor(mass * bins - 1e-9) + (answers == each)[order]
             places[order, each] = cells + np.unique(parts, return_inverse=True)[1]
             cells = int(places.max()) + 1
@@ -198,11 +204,14 @@ class ScoreEstimates:
 
     def __init__(self, cells: ScoreCells, counts: NDArray[Any], *, epsilon: float) -> None:
         """Take counts [C] that were released of `cells` at this epsilon."""
-        scores, places = cells.scores, cells.places
+        scores = cells.scores
+        places = cells.places
         if len(counts) != cells.number:
             raise ValueError(f"there are {len(counts)} counts for {cells.number} cells")
-        self.scores, self.size = scores, len(scores)
+        self.scores = scores
+        self.size = len(scores)
         unit = epsilon / sensitivity(places)
+        # Of discrete Laplace noise, whose variance is 2 e^-unit / (1 - e^-unit)^2.
         self.noise_std = math.sqrt(2 * math.exp(-unit)) / -math.expm1(-unit)
         every = np.asarray(counts, dtype=np.float64)
         self._two = len(cells.classes) == 1
@@ -221,6 +230,7 @@ class ScoreEstimates:
         shares = np.array([each.counts.sum() for each in self._classes])
         if self._two:
             shares = np.append(self.size - shares, shares)
+        # Noise may make counts negative, or all of them 0.
         shares = np.clip(shares, 0, self.size) + 1e-9
         return np.asarray(shares / shares.sum())
 
@@ -255,11 +265,12 @@ class ScoreEstimates:
             found["positive_share"] = self.mean(np.arange(2.0) * np.ones_like(scores))
         return found
 
-    def mean(self, values: Any) -> Estimated:
+    def mean(self, values: object) -> Estimated:
         """Mean over the examples of what each would add [H, K] with each label."""
         added = np.asarray(values, dtype=np.float64)
         if self._two:
-            base, added = added[:, 0], added[:, 1:]
+            base = added[:, 0]
+            added = added[:, 1:]
             powers = [(base**k, added**k - base[:, None] ** k) for k in (1, 2)]
         else:
             powers = [(np.zeros(self.size), added**k) for k in (1, 2)]
@@ -277,28 +288,32 @@ class ScoreEstimates:
         pairs = zip(self._classes, change.T, strict=True)
         each = np.concatenate([mine.per_bin(column[mine.order]) for mine, column in pairs])
         value = (base.sum() + each @ counts) / self.size
+        # Counts of several classes were shifted to their known sum, which removes the noise of
+        # their mean.
         centered = each if self._two else each - each.mean()
         return float(value), float(self.noise_std * np.linalg.norm(centered)) / self.size
 
 
-def _mean(found: Sequence[Estimated], most: float = 1.0) -> Estimated:
+def _mean(estimates: Sequence[Estimated], most: float = 1.0) -> Estimated:
     """Mean of estimates, between 0 and `most`.
 
     Noise of classes is independent. The same examples decide all of them, so that errors by the
     choice of examples may add up.
     """
-    value = float(np.mean([each.value for each in found]))
-    noise = math.hypot(*(each.noise for each in found)) / len(found)
+    value = float(np.mean([each.value for each in estimates]))
+    noise = math.hypot(*(each.noise for each in estimates)) / len(estimates)
 
     def reach(gaps: Sequence[float]) -> float:
-        if len(found) == 1:
+        if len(estimates) == 1:
             return gaps[0]
-        chosen = (gap**2 - (_TWO_SIDED * x.noise) ** 2 for gap, x in zip(gaps, found, strict=True))
-        together = sum(math.sqrt(max(0.0, each)) for each in chosen) / len(found)
+        chosen = (
+            gap**2 - (_TWO_SIDED * x.noise) ** 2 for gap, x in zip(gaps, estimates, strict=True)
+        )
+        together = sum(math.sqrt(max(0.0, each)) for each in chosen) / len(estimates)
         return math.hypot(together, _TWO_SIDED * noise)
 
-    low = value - reach([each.value - each.low for each in found])
-    high = value + reach([each.high - each.value for each in found])
+    low = value - reach([each.value - each.low for each in estimates])
+    high = value + reach([each.high - each.value for each in estimates])
     value, low, high = (min(most, max(0.0, each)) for each in (value, low, high))
     return Estimated(value=value, low=low, high=high, noise=noise)
 
@@ -310,9 +325,12 @@ class _Class:
         self, score: Numbers, places: NDArray[np.int64], counts: Numbers, noise_std: float
     ) -> None:
         self.order = order = np.argsort(score, kind="stable")
-        self.score, self.bins = score[order], places[order] - places.min()
-        self.counts, self.total = counts, float(counts.sum())
-        self.size, self.variance = len(score), noise_std**2
+        self.score = score[order]
+        self.bins = places[order] - places.min()
+        self.counts = counts
+        self.total = float(counts.sum())
+        self.size = len(score)
+        self.variance = noise_std**2
         self.chance = self._chance()
         self.weights = self.chance / np.bincount(self.bins, self.chance)[self.bins]
         #: Few labels in a bin have a small variance, and noise may have made them few.
@@ -325,19 +343,27 @@ class _Class:
         Models may be too sure or too unsure; the counts decide by how much, as far as they can.
         """
         odds = logit(np.clip(self.score, LEAST_SCORE, 1 - LEAST_SCORE))
+        # Noise may have left no label, or more labels than examples.
         aim = min(max(self.total, math.sqrt(self.variance), 1.0), self.size - 1.0)
-        best, chance = -math.inf, self.score
+        best = -math.inf
+        chance = self.score
         for stretch in _STRETCHES:
-            low, high = -60.0, 60.0
+            low = -60.0
+            high = 60.0
             for _ in range(40):
                 shift = (low + high) / 2
                 found = expit(stretch * odds + shift)
-                low, high = (low, shift) if found.sum() > aim else (shift, high)
+                if found.sum() > aim:
+                    high = shift
+                else:
+                    low = shift
             expected = np.bincount(self.bins, found)
             misfit = (self.counts - expected) ** 2 / (self.variance + expected)
+            # A log-normal prior keeps the scores as they are where the counts say little.
             score = -misfit.sum() / 2 - math.log(stretch) ** 2 / 2
             if score > best:
-                best, chance = score, found
+                best = score
+                chance = found
         return chance
 
     def per_bin(self, values: Numbers) -> Numbers:
@@ -355,6 +381,8 @@ class _Class:
         Of the right figure `value` has mean 0. `slope` [G, B] is its change with each count,
         `spread` [G] its variance by the choice of examples.
         """
+        # A ratio of two noisy numbers has no standard error of its own. Each candidate is tested
+        # instead (Fieller).
         distance = np.abs(value(_GRID))
         noise = self.variance * (slope(_GRID) ** 2).sum(axis=1)
         every = np.sqrt(noise + spread(_GRID)) + 1e-12
@@ -363,19 +391,25 @@ class _Class:
             _GRID[distance - least <= _TWO_SIDED * std]
             for std, least in ((every, 0.0), (np.sqrt(noise), distance[best]))
         )
-        low, high = (inside[0], inside[-1]) if len(inside) else (_GRID[0], _GRID[-1])
+        # Where the counts refute every value, nothing is known.
+        interval = inside if len(inside) else _GRID
+        low = float(interval[0])
+        high = float(interval[-1])
         return Estimated(
             value=float(_GRID[best]),
-            low=float(low),
-            high=float(high),
-            noise=min(float(np.ptp(alone)), float(high - low)) / (2 * _TWO_SIDED),
+            low=low,
+            high=high,
+            noise=min(float(np.ptp(alone)), high - low) / (2 * _TWO_SIDED),
         )
 
     def roc_auc(self) -> Estimated:
         """Chance that a label of the class has a higher score than another one."""
         sides = (np.searchsorted(self.score, self.score, side) for side in ("left", "right"))
         ranks = np.mean(list(sides), axis=0)
-        below, size, total = self.per_bin(ranks), self.size, self.total
+        below = self.per_bin(ranks)
+        size = self.size
+        total = self.total
+        # The square of a noisy number is too large by its variance.
         squared = total**2 - len(self.counts) * self.variance
         positives = float(self.likely.sum())
         own = np.cumsum(self.likely) - self.likely / 2
@@ -406,7 +440,8 @@ class _Class:
         )
         alone = self.per_bin(1 / above)
         pairs[np.diag_indices(len(bins))] -= np.bincount(self.bins, self.weights**2 / above)
-        total, counts = self.total, self.counts
+        total = self.total
+        counts = self.counts
         value = alone @ counts + counts @ pairs @ counts - self.variance * np.trace(pairs)
         slope = alone + (pairs + pairs.T) @ self.careful
         precision = np.clip(_from(self.likely, first) / above, 0.0, 1.0)

@@ -23,7 +23,6 @@ Trials that reuse one stored release need none of this: they cost what the relea
 
 import math
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,12 +81,17 @@ def selection_price(
             f"delta is {delta}, but {mean_trials:g} trials of delta {trial_delta} need at least "
             f"{failing:g}: raise it, or give the trials a smaller one"
         )
-    drawn: Any = {"mean_trials": mean_trials, "distribution": TrialDistribution(distribution)}
-    pure = _pure_epsilon(epsilon, **drawn)
+    kind = TrialDistribution(distribution)
+    pure = _pure_epsilon(epsilon, mean_trials=mean_trials, distribution=kind)
     left = delta - failing
     if left == 0:
         return pure
-    curve = winner_rdp(_FINE_ORDERS, pure_rdp(epsilon, _FINE_ORDERS), **drawn)
+    curve = winner_rdp(
+        _FINE_ORDERS,
+        pure_rdp(epsilon, _FINE_ORDERS),
+        mean_trials=mean_trials,
+        distribution=kind,
+    )
     return min(pure, epsilon_from_rdp(_FINE_ORDERS, curve, left)[0])
 
 

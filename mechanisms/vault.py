@@ -21,7 +21,7 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,7 +109,7 @@ class LabelVault:
     def __init__(
         self,
         *,
-        labels: Any,
+        labels: object,
         num_classes: int,
         store: ReleaseStore | None = None,
         budget: Budget | None = None,
@@ -129,6 +129,7 @@ class LabelVault:
         self.num_classes = num_classes
         self.budget = budget
         self._store = MemoryStore() if store is None else store
+        # Two threads that both find no stored release would draw it twice and pay once.
         self._lock = threading.RLock()
         self._process = os.getpid()
         # An adversary who knows all labels but one could try each value of the last one against a
@@ -146,7 +147,7 @@ class LabelVault:
         """Say what is inside without showing it."""
         return f"LabelVault(num_labels={self.num_labels}, num_classes={self.num_classes})"
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> NoReturn:
         """Refuse to be copied: a second vault would draw second noise for the same labels."""
         raise TypeError("a LabelVault can't be copied or sent; make it an actor and call that")
 
@@ -233,6 +234,7 @@ class LabelVault:
                 f"teachers is {teachers}, but there are {len(labels)} labels: some shards "
                 "would be empty; take fewer teachers"
             )
+        # By public numbers alone: shards that followed the labels would reveal them.
         order = np.random.default_rng(seed).permutation(len(labels))
         parts = [np.sort(part) for part in np.array_split(order, teachers)]
         times_used = np.bincount(np.concatenate(parts), minlength=len(labels))
@@ -252,7 +254,10 @@ class LabelVault:
         indices: NDArray[np.intp] | None,
         noise: NoiseSource,
     ) -> Charge:
-        description, event, paying = describe(mechanism, noise), mechanism.event, indices
+        description = describe(mechanism, noise)
+        # All labels of a person may change at once, so that a person pays more than a label.
+        event = mechanism.event
+        paying = indices
         if self.persons is not None:
             touched = self.persons if indices is None else self.persons[indices]
             event = event_of_persons(mechanism, touched, public)
@@ -279,10 +284,15 @@ class LabelVault:
         charge = self._charge(mechanism, private_digest, public, indices, source)
         key = charge.key
         with self._lock:
-            stored, drawn = self._store.release(key), None
+            stored = self._store.release(key)
+            drawn = None
+            # `record` refuses a charge if the ledger has grown since it was found affordable. The
+            # loop then asks again whether the budget holds.
             while stored is None:
                 lines = len(self.charges())
+                # Before the draw: what is refused must not have touched a label.
                 self._afford(charge)
+                # Once: a second draw of the same labels would be a second release.
                 if drawn is None:
                     # A seeded experiment repeats in another store: what seeds its noise is public.
                     stream = address("", charge.mechanism, indices, public)
@@ -343,6 +353,7 @@ class LabelVault:
     def _afford(self, charge: Charge) -> None:
         if self.budget is None:
             return
+        # On a copy, since a refused charge must leave no trace.
         trial = self._ledger.copy()
         trial.add(charge)
         requested = trial.epsilon_or_infinity(delta=self.budget.delta)

@@ -93,6 +93,7 @@ def connected(address: str | None) -> Iterator[Capacity]:
 
     A connection that exists already, for several sweeps, is used and kept.
     """
+    # Its owner shuts it down.
     if ray.is_initialized():
         yield capacity()
         return
@@ -164,6 +165,7 @@ def place(
     resources: Resources, available: Capacity, *, gpu_required: bool, what: str = "a trial"
 ) -> Resources:
     """Return what a trial, or an actor, will occupy; no share of a GPU where there is none."""
+    # A share of a GPU is a wish where the configuration leaves the device open.
     gpus = resources.gpus
     if not gpu_required and not available.grows and not any(has for _, has in available.nodes):
         gpus = 0.0
@@ -181,13 +183,14 @@ def place(
 
 def known_nodes() -> list[dict[str, Any]]:
     """Return Ray's facts about every machine that is or was part of the cluster."""
-    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray has no types  # Ray gives it no types
+    nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray gives it no types
     return nodes
 
 
 def beside_driver(kind: type, **options: Any) -> Any:
     """Return a class whose instances are actors on the driver's node, which take no core."""
     here = ray.get_runtime_context().get_node_id()
+    # Hard: files of the driver are on this node alone.
     there = NodeAffinitySchedulingStrategy(here, soft=False)
     remote: Any = ray.remote(kind)
     return remote.options(num_cpus=0, scheduling_strategy=there, **options)
@@ -227,6 +230,8 @@ def start_private() -> None:
     with (
         patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False),
         patch.object(parameter, "RayParams", ports),
+        # Ray has no setting for these three. The range of versions in pyproject.toml is one minor
+        # version for this reason, and a test starts a private cluster.
         patch.object(services, "get_node", _patiently(services.get_node)),
         _environment({**_NO_PORT, _PORT_WAIT: wait}),
         owner_only(),  # the token, logs, and spilled objects that may hold true labels
@@ -263,6 +268,7 @@ def tighten_token() -> None:
     except OSError:
         return  # not there, a link, or closed to us: Ray makes one, or reports the fault
     try:
+        # Of the open file: a path could be exchanged between a check and a change.
         found = os.fstat(descriptor)
         if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o077:
             os.fchmod(descriptor, 0o600)

@@ -20,8 +20,8 @@ from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Resources, Sweep
 from labeldp.platform.studies.presets import SMALL_CNN, levels, network_preset
 from labeldp.trainers.base import ModelName
+from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 SWEEP = Sweep(
     name="alibi_cifar10",

@@ -20,8 +20,8 @@ from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.presets import EPOCHS, SMALL_CNN, network_preset
 from labeldp.trainers.base import ModelName
+from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import AlibiConfig, Noise
 
 FACTORS = (0.5, 1.0, 2.0)
 #: Level: epsilon, and the rate and weight decay of the paper's Table 4, searched around.

@@ -12,7 +12,7 @@ from labeldp.platform.settings.configuration import AuditSettings, DataSettings,
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.trainers.base import ModelName
-from labeldp.trainers.settings.methods import AlibiConfig, Noise
+from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.settings.schedules import Schedule
 
 SWEEP = Sweep(

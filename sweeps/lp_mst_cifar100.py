@@ -19,8 +19,8 @@ from labeldp.platform.settings.space import Choice, Grid, Uniform
 from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.presets import EPOCHS, SMALL_CNN, network_preset
 from labeldp.trainers.base import ModelName
+from labeldp.trainers.methods.settings import LpMstConfig
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import LpMstConfig
 from labeldp.trainers.settings.schedules import Schedule
 
 

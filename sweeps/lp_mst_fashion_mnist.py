@@ -20,7 +20,7 @@ from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Sweep
 from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
 from labeldp.trainers.base import ModelName
-from labeldp.trainers.settings.methods import LpMstConfig, Randomizer
+from labeldp.trainers.methods.settings import LpMstConfig, Randomizer
 from labeldp.trainers.settings.schedules import Schedule
 
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.

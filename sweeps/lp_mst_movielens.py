@@ -22,7 +22,7 @@ from labeldp.platform.settings.configuration import AuditSettings, DataSettings,
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Sweep
 from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
-from labeldp.trainers.settings.methods import RecommenderConfig, RobustLoss
+from labeldp.trainers.methods.settings import RecommenderConfig, RobustLoss
 
 AS_PUBLISHED = {"trainer.loss": RobustLoss.CROSS_ENTROPY}
 LINES: Mapping[str, Mapping[str, Any]] = {

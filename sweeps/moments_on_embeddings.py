@@ -14,7 +14,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Sweep, Variant
-from labeldp.trainers.settings.methods import PriorLabelsConfig, PriorSource
+from labeldp.trainers.methods.settings import PriorLabelsConfig, PriorSource
 from labeldp.trainers.settings.schedules import Schedule
 
 SWEEP = Sweep(

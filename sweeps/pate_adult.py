@@ -16,7 +16,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Sweep
-from labeldp.trainers.settings.pate import (
+from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
     PateConfig,
     StudentConfig,

@@ -12,7 +12,7 @@ Hardware: two cores, three minutes.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.presets import pate_on_probes
-from labeldp.trainers.settings.pate import StudentKind
+from labeldp.trainers.methods.pate_settings import StudentKind
 
 SWEEP = pate_on_probes("mnist", StudentKind.SELF_TRAINED, students=3)
 

@@ -19,7 +19,7 @@ from labeldp.platform.settings.configuration import (
 )
 from labeldp.platform.settings.space import Choice, LogUniform
 from labeldp.platform.settings.sweep import Preset, Sweep
-from labeldp.trainers.settings.methods import AlibiConfig
+from labeldp.trainers.methods.settings import AlibiConfig
 
 SWEEP = Sweep(
     name="search_quickstart",

@@ -175,6 +175,14 @@ PARSED_ONLY = {
         ("labeldp request features.", "labeldp release labels.", "labeldp fit features."),
         "is run by the page on two parties, with files that it makes",
     ),
+    **dict.fromkeys(
+        ("labeldp release duckdb:", "labeldp release postgresql:"),
+        "needs a database; tests/platform/api/test_databases.py makes them",
+    ),
+    **dict.fromkeys(
+        ("labeldp buckets features.", "labeldp fit log/features.parquet --histograms"),
+        "needs counts of another party; tests/platform/api/test_histograms.py makes them",
+    ),
     "labeldp verify": "needs a signature; tests/platform/vault/test_signing.py signs and verifies",
     "labeldp self-supervise": "trains; tests/platform/cli/test_encoders.py has it",
     "labeldp sweep": "starts Ray; tests/sweeps runs sweeps",

@@ -70,7 +70,7 @@ def settings(section: type[Settings]) -> type[Settings]:
     checked = made.__init__
 
     @functools.wraps(checked)
-    def init(self: Any, /, **values: Any) -> None:
+    def init(self: object, /, **values: Any) -> None:
         try:
             checked(self, **values)
         except ValidationError as error:
@@ -94,7 +94,8 @@ def _refusal(section: type, values: Mapping[str, Any], error: ValidationError) -
     first = error.errors(include_url=False)[0]
     if first["type"] == "value_error":
         return cast(ValueError, first["ctx"]["error"])
-    name, known = str(first["loc"][0]), fields_of(section)
+    name = str(first["loc"][0])
+    known = fields_of(section)
     if name not in known:
         return KeyRefused(
             f"{name} is not a setting of {section.__name__}; {near_miss(name, known)}"
@@ -126,7 +127,8 @@ def allowed(field: FieldInfo) -> Allowed:
     _read(field.annotation, field.metadata, nouns, bounds)
     null = "null" in nouns
     named = " or ".join(dict.fromkeys(noun for noun in nouns if noun != "null"))
-    low, high = bounds.get("gt", bounds.get("ge")), bounds.get("lt", bounds.get("le"))
+    low = bounds.get("gt", bounds.get("ge"))
+    high = bounds.get("lt", bounds.get("le"))
     said = []
     if "gt" in bounds and "lt" in bounds:
         said = [f"strictly between {low:g} and {high:g}"]
@@ -200,8 +202,12 @@ class ModelName(StrEnum):
     def default_width(self) -> int:
         """The width that None stands for."""
         widths = {
-            **{"mlp": 512, "small_cnn": 16, "fast_cnn": 64},
-            **{"resnet18": 64, "wide_resnet28": 4, "two_branch": 16},
+            "mlp": 512,
+            "small_cnn": 16,
+            "fast_cnn": 64,
+            "resnet18": 64,
+            "wide_resnet28": 4,
+            "two_branch": 16,
         }
         return widths[self.value]
 

@@ -47,7 +47,9 @@ class Registry(UserDict[str, Thing]):
         in a name and the thing that a package adds by it; None if there is none.
         """
         super().__init__(own)
-        self._group, self._kind, self._wrong = group, kind, wrong
+        self._group = group
+        self._kind = kind
+        self._wrong = wrong
 
     def __missing__(self, name: str) -> Thing:
         """Return another package's, which is imported now; ExtensionError if it can't be used."""

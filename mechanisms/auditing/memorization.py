@@ -182,7 +182,8 @@ def _corrected(
     won: NDArray[np.int64], lost: NDArray[np.int64], alternatives: int, confidence: float
 ) -> EpsilonInterval:
     error = 1 - confidence
-    shares_won, shares_lost = won / alternatives, lost / alternatives
+    shares_won = won / alternatives
+    shares_lost = lost / alternatives
     low = max(0.0, _bound_by_betting(shares_won, shares_lost, error))
     if low > 0:  # show the threshold that earned most at the bound, else the most informative one
         shown = [int(np.argmax(_log_capital(low, shares_won, shares_lost).max(axis=1)))]
@@ -234,7 +235,8 @@ def _bound_by_betting(won: NDArray[np.float64], lost: NDArray[np.float64], error
     def refuted(log_odds: float) -> bool:
         return _log_average_capital(log_odds, won, lost) >= -math.log(error)
 
-    low, high = -_LARGEST_EPSILON, _LARGEST_EPSILON
+    low = -_LARGEST_EPSILON
+    high = _LARGEST_EPSILON
     if not refuted(low):
         return -math.inf
     return largest_refuted(refuted, low, high, steps=40)

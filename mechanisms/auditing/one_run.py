@@ -241,7 +241,10 @@ def largest_refuted(
     """Return the largest epsilon from `low`, which is refuted, up to `high`, by bisection."""
     for _ in range(steps):
         middle = (low + high) / 2
-        low, high = (middle, high) if refuted(middle) else (low, middle)
+        if refuted(middle):
+            low = middle
+        else:
+            high = middle
     return low
 
 
@@ -258,9 +261,11 @@ def _p_value(epsilon: float, canaries: int, guesses: int, correct: int, delta: f
 
 _NODES, _WEIGHTS = roots_legendre(64)
 #: Probabilities of W at which the mean over W is taken, and their weights.
-_PLACES, _SHARES = (_NODES + 1) / 2, _WEIGHTS / 2
+_PLACES = (_NODES + 1) / 2
+_SHARES = _WEIGHTS / 2
 #: The search's least strength, which shows nothing, and how near it comes to its end.
-_WEAKEST, _SLACK = 1e-6, 1e-10
+_WEAKEST = 1e-6
+_SLACK = 1e-10
 
 
 @lru_cache(maxsize=256)  # a sweep's trials need the same ceilings
@@ -279,9 +284,15 @@ def tight_lower_bound(
     It is infinite where they refute all: sets of several classes leave some guesses to chance at
     any epsilon.
 
-    Of M `canaries` R were guessed, `correct` rightly; `guesses_fixed` means that R was fixed
-    without looking at the outputs, which Gaussian noise requires, as a delta above 0. The bound
-    exceeds the true epsilon with probability at most 1 - confidence.
+    Args:
+        canaries: Number M of canaries.
+        guesses: Number R of them that were guessed.
+        correct: Number of right guesses.
+        family: Mechanisms among which the bound is sought, one for each epsilon.
+        guesses_fixed: Whether R was fixed without looking at the outputs. Gaussian noise requires
+            it, and so does a `delta` above 0.
+        delta: Delta at which the bound is stated.
+        confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
     """
     check_counts(canaries, guesses, correct, confidence)
     strongest = family.channel(family.strongest)
@@ -376,7 +387,8 @@ class PureCurve:
     def smallest_wrong(self, epsilon: float) -> Callable[[float], float]:
         """Return a lower bound on the probability of a wrong guess, given that of a right one."""
         # both lines of the curve: e^-eps x, and 1 - e^eps (1 - x) near certainty
-        shrink, grow = math.exp(-epsilon), math.exp(epsilon)
+        shrink = math.exp(-epsilon)
+        grow = math.exp(epsilon)
         return lambda right: max(shrink * right, 1 - grow * (1 - right))
 
 
@@ -437,11 +449,13 @@ def f_dp_lower_bound(
     would have to be at least this likely; together they cannot exceed the share that is guessed.
     """
     check_counts(canaries, guesses, correct, confidence)
-    error, share = 1 - confidence, guesses / canaries
+    error = 1 - confidence
+    share = guesses / canaries
 
     def refuted(epsilon: float) -> bool:
         smallest_wrong = curve.smallest_wrong(epsilon)
-        right, wrong = error * correct / canaries, error * (guesses - correct) / canaries
+        right = error * correct / canaries
+        wrong = error * (guesses - correct) / canaries
         for fewer in range(correct - 1, -1, -1):
             next_wrong = max(wrong, smallest_wrong(right))
             right = min(1.0, right + fewer / (guesses - fewer) * (next_wrong - wrong))

@@ -21,7 +21,6 @@ PateCost(epsilon=0.1246..., order=68.5, answered=1.556...)
 import math
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -164,7 +163,7 @@ class QueryCosts:
 
 
 def gnmax_costs(
-    votes: Any, *, noise_std: float, accounting: Accounting = Accounting.COUNTS
+    votes: ArrayLike, *, noise_std: float, accounting: Accounting = Accounting.COUNTS
 ) -> QueryCosts:
     """Costs of GNMax, which answers every query."""
     if accounting is Accounting.DECISION:
@@ -174,7 +173,7 @@ def gnmax_costs(
     return _always_answered(gaussian_curves(values, noise_std), index)
 
 
-def lnmax_costs(votes: Any, *, scale: float) -> QueryCosts:
+def lnmax_costs(votes: ArrayLike, *, scale: float) -> QueryCosts:
     """Costs of LNMax, which answers every query with Laplace noise on every count."""
     values, index = np.unique(log_q_laplace(votes, scale), return_inverse=True)
     return _always_answered(laplace_curves(values, scale), index)
@@ -186,18 +185,25 @@ def _always_answered(curves: RenyiCurves | TabulatedCurves, index: NDArray[np.in
 
 
 def confident_gnmax_costs(
-    votes: Any,
+    votes: ArrayLike,
     *,
     threshold: float,
     sigma1: float,
     sigma2: float,
-    check_counts: Any = None,
+    check_counts: ArrayLike | None = None,
     check_noise: CheckNoise = CheckNoise.ON_MAXIMUM,
     accounting: Accounting = Accounting.COUNTS,
 ) -> QueryCosts:
     """Costs of Confident-GNMax and, with `check_counts`, of Interactive-GNMax.
 
-    The check sees `check_counts`, floats [N, K], instead of the votes.
+    Args:
+        votes: Number of teachers for each class, integers [N, K].
+        threshold: A query is answered if its largest count, with noise, is larger.
+        sigma1: Standard deviation of the check's noise.
+        sigma2: Standard deviation of the answer's noise.
+        check_counts: Floats [N, K] that the check sees instead of the votes.
+        check_noise: Whether the check adds noise to the largest count, or to each class.
+        accounting: Whether the cost depends on the votes.
     """
     checked = checked_votes(votes)
     compared = checked if check_counts is None else check_counts

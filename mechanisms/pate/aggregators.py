@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import as_numpy, checked_votes, like
@@ -57,7 +57,7 @@ Labels = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-def count_votes(votes: Any, *, num_classes: int) -> NDArray[np.integer[Any]]:
+def count_votes(votes: ArrayLike, *, num_classes: int) -> NDArray[np.integer[Any]]:
     """Count votes [T, Q], a class per teacher and query: [Q, K], int16 for up to 32,767 teachers.
 
     Votes of another shape or type, or outside 0..K-1, raise a ValueError.
@@ -128,7 +128,7 @@ class _Aggregator(ABC):
     def _decide(self, rng: NoiseGenerator, votes: Array, *public: Array) -> tuple[Labels, Mask]:
         """Labels [N], and which queries teachers answered [N]."""
 
-    def _public(self, votes: Array, student_scores: Any) -> tuple[Array, ...]:
+    def _public(self, votes: Array, student_scores: ArrayLike | None) -> tuple[Array, ...]:
         """Arrays beside the votes that answers depend on, a row per query."""
         if student_scores is not None:
             raise ValueError(f"{type(self).__name__} takes no student_scores; leave them out")
@@ -152,10 +152,10 @@ class _Aggregator(ABC):
 
     def costs(
         self,
-        votes: Any,
+        votes: ArrayLike,
         accounting: Accounting = Accounting.DECISION,
         *,
-        student_scores: Any = None,
+        student_scores: ArrayLike | None = None,
     ) -> QueryCosts:
         """Costs of these votes [N, K], query by query: private, like the votes."""
         checked = checked_votes(votes)
@@ -163,18 +163,19 @@ class _Aggregator(ABC):
 
     def respond(
         self,
-        votes: Any,
+        votes: ArrayLike,
         *,
         generator: AnyGenerator,
         max_answers: int | None = None,
-        student_scores: Any = None,
+        student_scores: ArrayLike | None = None,
     ) -> Answers:
         """Answer queries in order, votes [N, K], until teachers have given `max_answers` answers.
 
         Queries after that are not looked at. `student_scores` are the student's class probabilities
         [N, K], of Interactive-GNMax alone.
         """
-        rng, counts = as_noise_generator(generator), checked_votes(votes)
+        rng = as_noise_generator(generator)
+        counts = checked_votes(votes)
         public = self._public(counts, student_scores)
         num_queries, num_classes = counts.shape
         wanted = num_queries if max_answers is None else max_answers
@@ -183,9 +184,11 @@ class _Aggregator(ABC):
         by_teachers = np.zeros(num_queries, dtype=np.bool_)
         given = checked = 0
         height = max(1, _CHUNK_ENTRIES // num_classes)
+        # In chunks, so that noise for all queries is not drawn where few answers are wanted.
         while checked < num_queries and given < wanted:
             rows = slice(checked, checked + height)
             chunk, passed = self._decide(rng, counts[rows], *(each[rows] for each in public))
+            # Where the budget of answers ends within this chunk, if it does.
             reached = np.flatnonzero(given + np.cumsum(passed) == wanted)
             # Later draws of this chunk are thrown away unseen.
             size = int(reached[0]) + 1 if reached.size else len(chunk)
@@ -201,7 +204,7 @@ class _Aggregator(ABC):
         *,
         generator: AnyGenerator,
         max_answers: int | None = None,
-        student_scores: Any = None,
+        student_scores: ArrayLike | None = None,
     ) -> Any:
         """Return the labels of `respond` [N], -1 for no answer, in the kind of `votes`."""
         answers = self.respond(
@@ -333,7 +336,7 @@ class ConfidentGNMax(_Aggregator):
         return self.answer_passed(votes, passed, rng), passed
 
 
-def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Any) -> Floats:
+def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: ArrayLike | None) -> Floats:
     """Counts that Interactive-GNMax checks: votes less those that the student expects [N, K].
 
     The expectation T p is rounded before it is subtracted. The counts are then whole, so that one
@@ -375,7 +378,7 @@ class InteractiveGNMax(_Aggregator):
     def _teachers(self) -> ConfidentGNMax:
         return ConfidentGNMax(threshold=self.threshold, sigma1=self.sigma1, sigma2=self.sigma2)
 
-    def _public(self, votes: Array, student_scores: Any) -> tuple[Array, ...]:
+    def _public(self, votes: Array, student_scores: ArrayLike | None) -> tuple[Array, ...]:
         if student_scores is None:
             raise ValueError("InteractiveGNMax needs student_scores, the student's probabilities")
         counts = surprise_counts(votes, student_scores)

@@ -68,7 +68,8 @@ TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=","
 _KAPPA, _CHECK, _ANSWER = TABLE.T
 #: The most that a third derivative of log f_i along the vote's direction can be: twice its length
 #: to the third power, since skewness is at most 2 where densities are log-concave.
-_CHECK_THIRD, _ANSWER_THIRD = 2.0, 4 * math.sqrt(2)
+_CHECK_THIRD = 2.0
+_ANSWER_THIRD = 4 * math.sqrt(2)
 _STEP = 0.2
 #: Beyond this many standard deviations either side of all modes integrands vanish in doubles.
 _MARGIN = 9.0
@@ -77,7 +78,8 @@ _LARGEST = 300.0
 #: Shifts below this are expanded, since the difference of two logs would lose their digits.
 _TINY = 1e-6
 #: Below this a l is expanded, above that its exponential is taken together with the probability.
-_SMALL, _BIG = 1e-2, 30.0
+_SMALL = 1e-2
+_BIG = 30.0
 
 
 class Accounting(StrEnum):
@@ -216,7 +218,7 @@ def exact_checks(
     return TabulatedCurves(len(peaks), lambda o: _check_rows(x, 1 / sigma1, o)), index
 
 
-def exact_rdp_gnmax(votes: Any, noise_std: float, orders: ArrayLike) -> Floats:
+def exact_rdp_gnmax(votes: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
     """Renyi divergence of GNMax's answers at these votes, the largest over all moves [N, A].
 
     Never above order / noise_std^2. It can exceed Theorem 6 of PATE 2018, which covers one
@@ -234,10 +236,12 @@ def _answer_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats
     shift = 1 / noise_std
     for row, histogram in enumerate(histograms):
         spread = (histogram[0] - histogram[-1]) / noise_std
+        # Beyond it digits run out, and the price for any votes is nearly the same.
         if shift * (spread + 2 * _MARGIN + 3 * shift) > _LARGEST:
             result[row] = decision_rdp_gnmax(noise_std, orders)
         else:
             result[row] = _largest(*_moved(histogram, noise_std), orders)
+    # The counts themselves have this divergence, and decisions are made of counts.
     return np.minimum(result, orders / noise_std**2)
 
 
@@ -251,7 +255,8 @@ def _moved(histogram: NDArray[np.int64], noise_std: float) -> tuple[Floats, Floa
     counts, times = np.unique(histogram, return_counts=True)
     same = np.eye(len(counts), dtype=np.bool_)
     loses, gains = np.nonzero((counts > 0)[:, None] & (~same | (times > 1)))
-    behind, shift = (counts - counts[-1]) / noise_std, 1 / noise_std
+    behind = (counts - counts[-1]) / noise_std
+    shift = 1 / noise_std
     x = np.arange(behind[0] / 2 - _MARGIN - shift, _MARGIN + shift + _STEP, _STEP)
     z = x - behind[:, None]  # [V, G]
     log_cdf = log_ndtr(z)
@@ -261,7 +266,8 @@ def _moved(histogram: NDArray[np.int64], noise_std: float) -> tuple[Floats, Floa
     total = mass.sum(axis=1)
     log_base = np.log(total) + largest[:, 0]
     log_base -= np.logaddexp.reduce(log_base + np.log(times))
-    lost, gained = _log_change(z, shift)[loses], _log_change(z, -shift)[gains]  # [M, G]
+    lost = _log_change(z, shift)[loses]  # [M, G]
+    gained = _log_change(z, -shift)[gains]
     tilts = (
         (loses, -shift * z[loses] - shift**2 / 2 + gained),
         (gains, shift * z[gains] - shift**2 / 2 + lost),
@@ -308,7 +314,10 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
 
     r_k is the probability in the distribution above over q_k, below; orders a are [A].
     """
-    below, change = np.exp(log_below), np.expm1(np.minimum(log_ratio, _BIG))
+    # The sum is tiny beside its terms: without 1 - a r + a - 1 taken out term by term it would be
+    # rounding error.
+    below = np.exp(log_below)
+    change = np.expm1(np.minimum(log_ratio, _BIG))
     above = np.exp(log_below + log_ratio)
     total = np.zeros((len(log_below), len(orders)))
     powers = [orders**power - orders for power in range(7)]
@@ -329,11 +338,14 @@ def _excess_sums(log_below: Floats, log_ratio: Floats, orders: Floats) -> Floats
                 whole = np.exp(log_below[:, k, None] + y)
             rest = orders * above[:, k, None] - (orders - 1) * below[:, k, None]
             terms = np.where(big, whole - rest, terms)
+        # Each term is convex and at least 0: what is below is rounding.
         total += np.maximum(terms, 0.0)
     return total
 
 
-def exact_rdp_threshold(votes: Any, threshold: float, sigma1: float, orders: ArrayLike) -> Floats:
+def exact_rdp_threshold(
+    votes: ArrayLike, threshold: float, sigma1: float, orders: ArrayLike
+) -> Floats:
     """Renyi divergence of Confident-GNMax's check at these votes [N, A], both directions.
 
     The largest count changes by 1 either way: all that a vote can do to it, or to the surplus over

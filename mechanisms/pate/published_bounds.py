@@ -102,7 +102,7 @@ def union_bound(gaps: NDArray[np.int64], log_tail: Callable[[Floats], Floats]) -
     return np.minimum(result, math.log1p(-1 / num_classes))
 
 
-def _log_q(votes: Any, log_tail: Callable[[Floats], Floats]) -> Floats:
+def _log_q(votes: ArrayLike, log_tail: Callable[[Floats], Floats]) -> Floats:
     """Union bound [N], by the log probability that the noise of two counts makes up for a gap."""
     checked = checked_votes(votes)
     result = np.empty(len(checked))
@@ -113,7 +113,7 @@ def _log_q(votes: Any, log_tail: Callable[[Floats], Floats]) -> Floats:
     return result
 
 
-def log_q_gaussian(votes: Any, noise_std: float) -> Floats:
+def log_q_gaussian(votes: ArrayLike, noise_std: float) -> Floats:
     """Log of a bound on the probability that GNMax does not answer with the plurality [N].
 
     The sum over the other classes of the probability that each overtakes the leader, at most 1 -
@@ -124,13 +124,13 @@ def log_q_gaussian(votes: Any, noise_std: float) -> Floats:
     return _log_q(votes, lambda gap: np.asarray(log_ndtr(factor * gap), dtype=np.float64))
 
 
-def log_q_laplace(votes: Any, scale: float) -> Floats:
+def log_q_laplace(votes: ArrayLike, scale: float) -> Floats:
     """The same for LNMax with Laplace noise of `scale` (PATE 2017, Lemma 4) [N]."""
     checked_noise(scale=scale)
     return _log_q(votes, lambda gap: np.log((2 + gap / scale) / 4) - gap / scale)
 
 
-def log_probability_answered(votes: Any, threshold: float, sigma1: float) -> Floats:
+def log_probability_answered(votes: ArrayLike, threshold: float, sigma1: float) -> Floats:
     """Log probability that the largest count plus Gaussian noise reaches the threshold [N].
 
     votes are [N, K]; for Interactive-GNMax floats, less the student's guess. The largest count is
@@ -142,7 +142,7 @@ def log_probability_answered(votes: Any, threshold: float, sigma1: float) -> Flo
     return np.asarray(log_ndtr((peak - threshold) / sigma1), dtype=np.float64)
 
 
-def log_probability_answered_per_class(votes: Any, threshold: float, sigma1: float) -> Floats:
+def log_probability_answered_per_class(votes: ArrayLike, threshold: float, sigma1: float) -> Floats:
     """Log probability that any count plus its own Gaussian noise reaches the threshold [N]."""
     checked_noise(sigma1=sigma1)
     _validate.non_negative(threshold=threshold)
@@ -193,7 +193,8 @@ class RenyiCurves:
         buffer = np.empty((height, len(orders)))
         for rows in _validate.blocks(len(self), len(orders), entries=_BLOCK_ENTRIES):
             counts = below[rows]
-            widest, narrowest = int(counts.max()), int(counts.min())
+            widest = int(counts.max())
+            narrowest = int(counts.min())
             values = buffer[: len(counts), :widest]
             np.multiply(slope[rows, None], steps[:widest], out=values)
             values += gap[rows, None]

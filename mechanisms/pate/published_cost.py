@@ -54,7 +54,7 @@ from functools import cached_property, lru_cache
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
@@ -149,7 +149,8 @@ class AnswerPrice:
         while high - low > 1e-14 * -low:
             grid = np.linspace(low, high, 66)
             last = int(np.flatnonzero(below_flat(grid[:-1]))[-1])
-            low, high = float(grid[last]), float(grid[last + 1])
+            low = float(grid[last])
+            high = float(grid[last + 1])
         return low
 
     @cached_property
@@ -237,7 +238,7 @@ class AnswerPrice:
 
 
 def local_sensitivity_gnmax(
-    votes: Any, num_teachers: int, noise_std: float, order: float
+    votes: ArrayLike, num_teachers: int, noise_std: float, order: float
 ) -> Floats:
     """Local sensitivity of the price of GNMax answers, at distances 0..T-1: [T], or [N, T].
 
@@ -313,7 +314,7 @@ def threshold_changes(prices: Floats) -> Floats:
 
 
 def local_sensitivity_threshold(
-    votes: Any, num_teachers: int, threshold: float, sigma1: float, order: float
+    votes: ArrayLike, num_teachers: int, threshold: float, sigma1: float, order: float
 ) -> Floats:
     """Local sensitivity of the price of Confident-GNMax's check, by distance: [T], or [N, T].
 
@@ -335,7 +336,8 @@ def local_sensitivity_threshold(
         threshold_prices(num_teachers=num_teachers, threshold=threshold, sigma1=sigma1, order=order)
     )
     distances = np.arange(num_teachers)
-    below, above = peaks[:, None] - distances, peaks[:, None] + distances
+    below = peaks[:, None] - distances
+    above = peaks[:, None] + distances
     down = np.where(below >= 0, changes[np.maximum(below, 0)], 0.0)
     up = np.where(above <= num_teachers, changes[np.minimum(above, num_teachers)], 0.0)
     # The change at the last count is that at the one before it, which was reached a vote earlier.
@@ -378,7 +380,8 @@ class Prices:
         if self.threshold is None or self.sigma1 is None:
             return np.zeros(self.num_teachers + 1)
         if self.num_classes == 2:
-            votes, orders = self._histograms, [self.order]
+            votes = self._histograms
+            orders = [self.order]
             return exact_rdp_threshold(votes, self.threshold, self.sigma1, orders)[:, 0]
         return threshold_prices(
             num_teachers=self.num_teachers,
@@ -389,7 +392,8 @@ class Prices:
 
     def flat(self, *, checked: int, answered: int) -> float:
         """The most that so many checks and answers cost with any votes."""
-        answer, check = self.answer.flat, 0.0
+        answer = self.answer.flat
+        check = 0.0
         if self.num_classes == 2:
             answer = float(decision_rdp_gnmax(self.noise_std, [self.order])[0])
         if self.sigma1 is not None and self.num_classes == 2:
@@ -400,7 +404,8 @@ class Prices:
 
     def largest_change(self, *, checked: int, answered: int) -> float:
         """The most by which one label can move the cost of so many, with any votes."""
-        exact, check = self.exact_answers, float(threshold_changes(self.checks).max())
+        exact = self.exact_answers
+        check = float(threshold_changes(self.checks).max())
         answer = self.answer.largest_change if exact is None else threshold_changes(exact).max()
         return float(answered * answer + checked * check)
 
@@ -525,8 +530,17 @@ def public_rule(
     """Return the Renyi order, and a guess of the smooth sensitivity at it, by public facts alone.
 
     The guess decides how much noise is drawn, not whether the bound holds. The order is best if
-    answers cost a third of their worst case and the release a twelfth of the order. `answers` are
-    those that are planned, not those that were given; `threshold` and `sigma1` are the check's.
+    answers cost a third of their worst case and the release a twelfth of the order.
+
+    Args:
+        queries: Number of queries that are checked.
+        answers: Number of answers that are planned, not of those that were given.
+        noise_std: Standard deviation of the answers' noise.
+        threshold: Of the check; None without one.
+        sigma1: Standard deviation of the check's noise; None without a check.
+        teachers: Number of teachers.
+        classes: Number of classes.
+        delta: Delta at which the cost is stated.
     """
     _validate.between(0, 1, delta=delta)
     prices = Prices(
@@ -545,7 +559,7 @@ def public_rule(
     return order, (EXACT_GUESS_SHARE if classes == 2 else GUESS_SHARE) * max(largest, 1e-12)
 
 
-def log_smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
+def log_smooth_sensitivity(ls_by_distance: ArrayLike, beta: float) -> float:
     """Log of `smooth_sensitivity`, which may underflow; -inf where nothing moves."""
     _validate.non_negative(beta=beta)
     array = np.asarray(as_numpy(ls_by_distance), dtype=np.float64)
@@ -560,7 +574,7 @@ def log_smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
         return float((np.log(array) - beta * np.arange(array.size)).max())
 
 
-def smooth_sensitivity(ls_by_distance: Any, beta: float) -> float:
+def smooth_sensitivity(ls_by_distance: ArrayLike, beta: float) -> float:
     """Largest of sensitivities at distances 0, 1, ..., discounted by exp(-beta) per label.
 
     It bounds the local sensitivity, and one changed label changes it by at most a factor of
@@ -616,12 +630,12 @@ def _raised(value: float, noise_std: float, deviations: float, generator: NoiseG
 
 
 def release_epsilon(
-    votes: Any,
+    votes: ArrayLike,
     *,
     noise_std: float,
     threshold: float | None = None,
     sigma1: float | None = None,
-    answered: Any = None,
+    answered: ArrayLike | None = None,
     delta: float,
     order: float,
     tail: float | None = None,
@@ -675,14 +689,19 @@ def release_epsilon(
     def epsilon(rdp: float, at: float) -> float:
         return epsilon_from_rdp([order], [rdp], at, conversion)[0]
 
-    rdp, rdp_release, beta, bound, noise_of_cost = flat, 0.0, 0.0, 0.0, 0.0
+    rdp = flat
+    rdp_release = 0.0
+    beta = 0.0
+    bound = 0.0
+    noise_of_cost = 0.0
     if sensitivity.any():  # otherwise all votes cost the same: nothing to hide
         if noise is None:
             largest = prices.largest_change(checked=len(array), answered=len(array))
             guess = GUESS_SHARE * largest
             noise = ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess)
         # Noise is drawn in the order of the module's text: SS, then D.
-        beta, deviations = noise.beta, _tail_deviations(tail)
+        beta = noise.beta
+        deviations = _tail_deviations(tail)
         rng = as_noise_generator(generator)
         noise_of_bound = beta * _widened(noise.sensitivity_multiplier, rng)
         log_smooth = log_smooth_sensitivity(sensitivity, beta)

@@ -51,7 +51,8 @@ from labeldp.mechanisms.randomness import AnyGenerator
 RequestedAggregator = Aggregator | InteractiveGNMax
 
 #: Columns of a release of answers.
-LABEL, BY_TEACHERS = 0, 1
+LABEL = 0
+BY_TEACHERS = 1
 #: In the second column: the run had its answers before it came to this query.
 NOT_LOOKED_AT = -1
 
@@ -157,6 +158,7 @@ class PublishedCost:
         Laplace noise has no proof of smooth sensitivity here, per-class checks cost the same for
         all votes, and an interactive round compares what the votes alone do not tell.
         """
+        # By the type of the aggregator alone, which is public.
         noise: dict[str, Any] = {"threshold": None, "sigma1": None}
         match answers.aggregator:
             case GNMax(noise_std=noise_std):
@@ -167,6 +169,7 @@ class PublishedCost:
             case _:
                 return None
         noise |= {"noise_std": noise_std, "delta": delta}
+        # The bound may fail with a part of delta; the rest is for the release itself.
         tail = TAIL_SHARE * delta
         order, guess = public_rule(
             queries=answers.queries,
@@ -218,7 +221,8 @@ class PublishedCost:
         conversion: Conversion = Conversion.IMPROVED,
     ) -> SanitizedEpsilon:
         """Draw the bound, as `release`, with everything that may be published about it."""
-        checked, stated = looked_at(answers), dict(vars(self))
+        checked = looked_at(answers)
+        stated = dict(vars(self))
         return release_epsilon(
             votes[:checked],
             answered=None if self.threshold is None else answers[:checked, BY_TEACHERS] > 0,
@@ -267,10 +271,12 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[st
         probability. `expected_of_counts`: the same by the bounds of PATE 2018, the papers' epsilon.
         All but the second are private.
     """
+    # Renyi divergences of rounds add at each order; epsilons of rounds would be too large together.
     expected, published, realised = np.zeros((3, len(ORDERS)))
     events: list[Event] = []
     for each in rounds:
-        costs, answered = each.costs(), each.by_teachers
+        costs = each.costs()
+        answered = each.by_teachers
         expected += costs.rdp()
         published += each.costs(Accounting.COUNTS).rdp()
         realised += costs.rdp(answered=answered)

@@ -53,7 +53,8 @@ from labeldp.mechanisms.release_store import array_digest
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard
 # deviations and 9 of margin, log Q is off by less than 1e-13 (checked against 25-digit quadrature).
-_STEP, _MARGIN = 0.2, 9.0
+_STEP = 0.2
+_MARGIN = 9.0
 _MOST_GRID_ENTRIES = 2 * 10**7
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 #: Concentrations that `fit_concentration` tries.
@@ -75,7 +76,7 @@ def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
 
 
 def reconstruct(
-    counts: Any, noise_std: float, num_teachers: int, *, concentration: float = 0.0
+    counts: ArrayLike, noise_std: float, num_teachers: int, *, concentration: float = 0.0
 ) -> Floats:
     """Estimate vote histograms [N, K] from answers counted by class [N, K].
 
@@ -95,7 +96,7 @@ def reconstruct(
     return found
 
 
-def fit_concentration(counts: Any, noise_std: float, num_teachers: int) -> float:
+def fit_concentration(counts: ArrayLike, noise_std: float, num_teachers: int) -> float:
     """Concentration of a Dirichlet prior under which all the answers together are likeliest.
 
     Empirical Bayes: the probability of each row's answers is integrated over votes by Laplace's
@@ -162,6 +163,8 @@ def _answers(votes: Floats, noise_std: float) -> tuple[Floats, Floats]:
 def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: float) -> Floats:
     """Newton's method with Fisher's information and a log barrier, along sum = T [K]."""
     votes = num_teachers * (counts + 1) / (counts + 1).sum()
+    # A barrier that falls step by step: the best votes may lie at 0, where the logarithm has no
+    # end.
     barriers = [concentration] if concentration > 0 else [1.0, 0.1, 0.01, 0.001]
     log_q, jacobian = _answers(votes, noise_std)
     for barrier in barriers:
@@ -173,11 +176,14 @@ def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: flo
             information = counts.sum() * (scaled.T * np.exp(log_q)) @ scaled
             information[np.diag_indices_from(information)] += barrier
             factor = cho_factor(information, check_finite=False)
+            # The step along the plane where all votes add up to T, by one factorization for both
+            # right sides.
             free, along = cho_solve(factor, np.stack([gradient, votes], axis=1)).T
             direction = free - along * (votes @ free) / (votes @ along)
             gain = float(gradient @ direction)
             if gain < tolerance:
                 break
+            # Short enough that no vote becomes negative.
             step = min(1.0, 0.95 / max(1e-300, float(-direction.min())))
             for _ in range(40):
                 moved = votes * (1 + step * direction)
@@ -188,7 +194,10 @@ def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: flo
                 step /= 2
             else:
                 break  # as good as floating point can tell
-            votes, value, log_q, jacobian = moved, moved_value, moved_log_q, moved_jacobian
+            votes = moved
+            value = moved_value
+            log_q = moved_log_q
+            jacobian = moved_jacobian
     whole: NDArray[np.float64] = votes * (num_teachers / votes.sum())
     return whole
 
@@ -205,6 +214,7 @@ def _log_evidence(
     scaled = (jacobian * votes) @ centered
     precision = counts.sum() * (scaled.T * np.exp(log_q)) @ scaled
     precision += concentration * centered.T @ centered
+    # Without one coordinate: a shift of all of them changes nothing.
     log_determinant = np.linalg.slogdet(precision[1:, 1:])[1]
     log_prior = (
         gammaln(classes * concentration)
@@ -216,7 +226,7 @@ def _log_evidence(
     )
 
 
-def _check_counts(counts: Any) -> Floats:
+def _check_counts(counts: ArrayLike) -> Floats:
     values = _validate.counts_matrix(counts, "counts").astype(np.float64)
     bad = ((values < 0) | (values != np.floor(values))).any(axis=1)
     rule = "its entries must be whole numbers of answers, 0 or above"
@@ -312,6 +322,7 @@ class AnsweringService:
             label = earlier[0]
         else:
             if defense.key is not None:
+                # A hash that anybody can compute would let them subtract the noise.
                 digest = hmac.digest(defense.key, fingerprint, "sha256")
                 noise = cryptographic_generator(digest[:KEY_BYTES])
             if defense.key is None or not earlier:  # keyed noise is drawn once
@@ -351,7 +362,9 @@ def measure_reconstruction(
     """
     teachers = int(checked_votes(votes)[0].sum())
     numbers = np.asarray(answers)
-    errors, with_prior, seconds = [], [], 0.0
+    errors = []
+    with_prior = []
+    seconds = 0.0
     for _ in range(repeats):
         counts = counted_answers(
             votes, noise_std=noise_std, answers=np.maximum(numbers, 1), generator=generator
@@ -409,7 +422,8 @@ def measure_defenses(
                 generator=generator,
             )
 
-        attacked, evaded = start(defense), start(defense)
+        attacked = start(defense)
+        evaded = start(defense)
         errors = [
             _attack(service, index, row, noise_std, teachers, questions, drift=drift)
             for service, drift in ((attacked, 0.0), (evaded, 1e-6))
@@ -417,7 +431,8 @@ def measure_defenses(
         ]
         half = len(votes)
         # A service of its own for each client, as if keys changed: other noise.
-        firsts, again = [], []
+        firsts = []
+        again = []
         for client in range(clients):
             inputs = np.repeat(np.arange(half), _REPEATS)
             salted = defense.key and defense.key + client.to_bytes(4, "big")
@@ -453,6 +468,17 @@ def _attack(
     *,
     drift: float,
 ) -> float:
+    """Return the error of the votes that repeated answers to one query reveal.
+
+    Args:
+        service: Answers questions.
+        index: Number of the input that is asked about.
+        row: Its true vote counts [K].
+        noise_std: Standard deviation of the answers' noise.
+        teachers: Number of teachers.
+        questions: How often to ask.
+        drift: Change of the input from one question to the next, which no teacher notices.
+    """
     labels = service.answer(_features(np.full(questions, index), drift=drift))
     counts = np.bincount(labels[labels != NO_ANSWER], minlength=len(row))[None]
     try:

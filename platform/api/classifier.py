@@ -17,6 +17,7 @@ A fit runs in this process, on labels in a vault; Ray is for sweeps (`labeldp.ru
 
 import os
 from collections.abc import Mapping, Sequence
+from types import ModuleType
 from typing import Any, Self
 
 import numpy as np
@@ -47,14 +48,13 @@ from labeldp.platform.settings.methods import (
     choose_for_stack,
     named,
 )
-from labeldp.platform.settings.metrics import is_owners
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.methods.any_model import check_learner
+from labeldp.trainers.methods.settings import PriorSource
 from labeldp.trainers.methods.table_stack import MODELS
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
-from labeldp.trainers.settings.methods import PriorSource
 
 #: Smaller weights of models are not shown.
 _SHOWN = 0.01
@@ -65,7 +65,7 @@ def _rehearsed(models: Sequence[Any]) -> Sequence[Any]:
     return [each for each in models if not isinstance(each, str) or each != "boosting"] or models
 
 
-def network_fits() -> Any:
+def network_fits() -> ModuleType:
     """Import what fits a method's own model: torch, which takes seconds, or is not installed."""
     try:
         from labeldp.platform.api import network_fits as found
@@ -143,8 +143,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         method: str = AUTO,
         epsilon: float = 2.0,
         delta: float = USUAL_DELTA,
-        classes: Any = None,
-        random_state: Any = None,
+        classes: object = None,
+        random_state: object = None,
         *,
         vault: SharedVault | str | os.PathLike[str] | None = None,
         settings: Mapping[str, Any] | None = None,
@@ -173,7 +173,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.text = text
         self.estimator = estimator
 
-    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
         """Learn from the labels y [N] of the rows X [N, ...], and pay for it.
 
         Args:
@@ -199,7 +199,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
             len(classes), named_columns=bool(account.columns) or issparse(rows_of_x)
         )
-        method, reason = self._method(len(classes), persons=groups is not None, stacks=stacks)
+        method, reason = self._method(
+            len(classes), rows=len(places), persons=groups is not None, stacks=stacks
+        )
         stacked = stacks and method.stack
         if "models" in (self.settings or {}) and not stacked:
             raise ValueError(
@@ -215,9 +217,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             )
         if self.estimator is not None:
             check_learner(self.estimator)
-        grouped, every = self._grouped(groups, method, account, len(places)), rows_of_x
+        grouped = self._grouped(groups, method, account, len(places))
+        every = rows_of_x
         if grouped is not None:
-            rows_of_x, places = grouped.rows_of(rows_of_x), grouped.rows_of(places)
+            rows_of_x = grouped.rows_of(rows_of_x)
+            places = grouped.rows_of(places)
         most = 1 if grouped is None else grouped.most
         models = self._models()
         tell = fitting.teller(verbose=self.verbose)
@@ -240,30 +244,34 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 num_classes=len(classes),
             )
 
-        def learn(near: FitLabels, some: Any, config: TrialConfig, *, epochs: int | None) -> Any:
+        def learn(
+            fit_labels: FitLabels, some: Any, config: TrialConfig, *, epochs: int | None
+        ) -> Any:
             if not by_numbers:
-                return network_fits().fit(config, data=some, labels=near, tell=tell, epochs=epochs)
+                return network_fits().fit(
+                    config, data=some, labels=fit_labels, tell=tell, epochs=epochs
+                )
             predictor, figures = fitting.fit_estimator(
                 self.estimator,
                 method,
                 epsilon=self.epsilon / most,
                 delta=config.trainer.delta if not method.pure else 0.0,
                 data=some,
-                labels=near,
+                labels=fit_labels,
                 seed=config.seed,
                 models=models if epochs is None else _rehearsed(models),
             )
             return predictor, some.preprocessing, figures
 
-        def rehearse(near: FitLabels, some: NDArray[np.intp]) -> Any:
+        def rehearse(fit_labels: FitLabels, some: NDArray[np.intp]) -> Any:
             few = self._configuration(method, rows=len(some), **size, seed=config.seed)
-            predictor = learn(near, data.only(some), fitting.shortened(few), epochs=1)[0]
+            predictor = learn(fit_labels, data.only(some), fitting.shortened(few), epochs=1)[0]
             return predictor.predict(data.train_features[some]) if by_numbers else 0
 
         own = self.estimator is not None or models != MODELS
         for rare in [False, True] if own else [False]:
             fitting.rehearse(rehearse, data.train_features, classes=len(classes), rare=rare)
-        near = self._labels(
+        fit_labels = self._labels(
             account,
             SecretLabels(training=places, num_classes=len(classes)),
             every,
@@ -275,23 +283,19 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             else None,
             groups=grouped,
         )
-        with self._paying(account, near):
+        with self._paying(account, fit_labels):
             if isinstance(stated, str) and stated == fitting.PUBLISH:
-                near.release(PublishedClasses(num_classes=len(classes)))
+                fit_labels.release(PublishedClasses(num_classes=len(classes)))
             if by_numbers:
                 what = "a stack" if stacked else type(self.estimator).__name__
                 tell(f"{method.name}: fitting {what}")
-            predictor, preprocessing, figures = learn(near, data, config, epochs=None)
-        self.classes_, self.method_, self.method_reason_ = classes, method.name, reason
+            predictor, preprocessing, figures = learn(fit_labels, data, config, epochs=None)
+        self.classes_ = classes
+        self.method_ = method.name
+        self.method_reason_ = reason
         self.models_: list[tuple[str, float, float]] = getattr(predictor, "models", [])
-        self._paid(account, near, delta=most * config.trainer.delta)
-        self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
-        self.audit_: dict[str, Any] = {
-            name: value for name, value in figures.items() if not is_owners(name)
-        }
-        self.audit_["spoiled_labels"] = len(near.canary_positions())
-        if not self.audit_["spoiled_labels"]:
-            self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
+        self._paid(account, fit_labels, delta=most * config.trainer.delta)
+        self._audited(figures, fit_labels)
         self.model_ = TrainedModel(
             predictor=predictor,
             preprocessing=preprocessing,
@@ -335,10 +339,14 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         id_column = releases[0].id_column
         rows = (X if is_table(X) else X[0]).drop(columns=id_column)
         validate_data(self, rows, skip_check_array=True)
-        self.ledger_, self.model_ = [line for each in releases for line in each.ledger], fitted
-        self.classes_, origin = fitted.classes, fitted.origin
-        self.method_, self.method_reason_ = origin.method, "chosen by the request"
-        self.epsilon_, self.delta_ = origin.epsilon, origin.delta
+        self.ledger_ = [line for each in releases for line in each.ledger]
+        self.model_ = fitted
+        self.classes_ = fitted.classes
+        origin = fitted.origin
+        self.method_ = origin.method
+        self.method_reason_ = "chosen by the request"
+        self.epsilon_ = origin.epsilon
+        self.delta_ = origin.delta
         self._account = FitAccount(
             handed=Handed(),
             columns=tuple(map(str, rows.columns)),
@@ -349,7 +357,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         )
         return self
 
-    def predict_proba(self, X: Any) -> NDArray[np.float32]:
+    def predict_proba(self, X: object) -> NDArray[np.float32]:
         """Return probabilities of `classes_` [N, K] for raw rows X [N, ...]."""
         check_is_fitted(self, "model_")
         found: NDArray[np.float32] = self.model_.predict_proba(
@@ -357,18 +365,18 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         )
         return found
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the likeliest class [N] of raw rows X [N, ...]."""
         likeliest = self.predict_proba(X).argmax(1)
         chosen: NDArray[Any] = self.classes_[likeliest]
         return chosen
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of right predictions of X; y are public labels, and no tokens."""
         self._refuse_tokens()
         return float(super().score(X, y, sample_weight))
 
-    def save(self, folder: str | os.PathLike[str], *, after: Any = None) -> None:
+    def save(self, folder: str | os.PathLike[str], *, after: object = None) -> None:
         """Write the model for others: `labeldp.trainers.models.trained_model.load_model` reads it.
 
         It holds weights, preparation, classes and cost, and no private value. `after` are fitted
@@ -405,7 +413,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             return {*self.settings} == {"models"}
         return named_columns or num_classes < NETWORK_CLASSES
 
-    def _method(self, num_classes: int, *, persons: bool, stacks: bool) -> tuple[NamedMethod, str]:
+    def _method(
+        self, num_classes: int, *, rows: int, persons: bool, stacks: bool
+    ) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
             found = named(self.method)
             if self.delta == 0 and not found.pure:
@@ -420,15 +430,22 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 epsilon=self.epsilon, num_classes=num_classes, single=own
             )
         else:
-            name, reason = choose(epsilon=self.epsilon, delta=self.delta, num_classes=num_classes)
+            name, reason = choose(
+                epsilon=self.epsilon,
+                delta=self.delta,
+                num_classes=num_classes,
+                rows=rows if self.estimator is None else None,  # none learns from counts
+            )
         if persons and self.delta > 0:
-            name, reason = "moment_labels", "sums use all labels of a person, at the price of one"
+            name = "moment_labels"
+            reason = "sums use all labels of a person, at the price of one"
         if self.estimator is not None and not named(name).estimator:
-            name, reason = "subset", "delta is 0, and an estimator learns from single labels then"
+            name = "subset"
+            reason = "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
     def _grouped(
-        self, groups: Any, method: NamedMethod, account: FitAccount, count: int
+        self, groups: object, method: NamedMethod, account: FitAccount, count: int
     ) -> Groups | None:
         """The persons of the rows, and which rows are used: all for sums, without which few are."""
         if groups is None and not account.copies:
@@ -442,7 +459,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         trainer = self._configuration(
             method, rows=count, shape=(1,), named_columns=bool(account.columns)
         ).trainer
-        prior, planned = trainer.prior, trainer.planned_charge(num_classes=2, seed=0)
+        prior = trainer.prior
+        planned = trainer.planned_charge(num_classes=2, seed=0)
         stages = planned is not None and max(each.releases for each in planned.chain()) > 1
         if stages and (account.copies or self.max_labels_per_person > 1):
             raise ValueError(

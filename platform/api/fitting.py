@@ -49,17 +49,20 @@ PUBLISH = "publish"
 #: Rows times landmarks of a kernel: bounds time and memory where rows are many.
 _MOST_KERNEL = 100_000_000
 #: PATE: teachers, labels of each at least, and queries that they answer.
-_MOST_TEACHERS, _LABELS_EACH, _MOST_ANSWERS = 800, 20, 300
+_MOST_TEACHERS = 800
+_LABELS_EACH = 20
+_MOST_ANSWERS = 300
 #: Steps of training, about: 12 epochs up to 85,000 rows, and fewer where there are more.
 _MOST_STEPS = 4_000
-_MOST_EPOCHS, _FEWEST_EPOCHS = 12, 5
+_MOST_EPOCHS = 12
+_FEWEST_EPOCHS = 5
 #: Columns of a sparse matrix that is taken as a dense one.
 _MOST_DENSE = 500
 #: Progress is printed at most this often.
 _TELL_SECONDS = 5.0
 
 
-def refuse_unusable(labels: Any) -> None:
+def refuse_unusable(labels: object) -> None:
     """Refuse complex, missing and structured labels; scikit-learn's message would show them."""
     if np.ma.isMaskedArray(labels):
         raise ValueError("y is a masked array, and some have no label; leave these rows out")
@@ -81,6 +84,7 @@ def refuse_unusable(labels: Any) -> None:
 
 def refuse_mixed(labels: Any) -> None:
     """Refuse labels that cannot be sorted; scikit-learn's TypeError would not say why."""
+    # Of a Series, without its index.
     plain = getattr(labels, "values", labels)
     if getattr(plain, "dtype", None) != np.dtype(object) or plain.ndim != 1:
         return
@@ -100,6 +104,7 @@ def readable(rows: Any) -> Any:
     """
     if np.ma.isMaskedArray(rows):
         raise ValueError("X is a masked array; give X.filled(np.nan), whose gaps are filled in")
+    # Polars' lazy frames; reading one may run a query.
     if hasattr(rows, "collect") and not hasattr(rows, "iloc"):
         raise ValueError(f"X is a {type(rows).__name__}, which holds no rows yet; give X.collect()")
     if is_torch(rows):
@@ -158,7 +163,7 @@ def _texts(rows: Any) -> pd.DataFrame | None:
     )
 
 
-def refuse_texts(amounts: Any) -> None:
+def refuse_texts(amounts: object) -> None:
     """Refuse dates and durations, and a text that is not a number, by its row.
 
     scikit-learn's message would quote the text, which is a secret label.
@@ -179,7 +184,7 @@ def refuse_texts(amounts: Any) -> None:
         )
 
 
-def stated_classes(classes: Any, labels: NDArray[Any]) -> NDArray[Any]:
+def stated_classes(classes: object, labels: NDArray[Any]) -> NDArray[Any]:
     """Return the classes in order [K], each once.
 
     `classes`: all of them, the number of 0..K-1, or `PUBLISH`: only that reads the secret labels.
@@ -210,6 +215,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     """
     if labels.dtype.kind == "O":  # as columns of DataFrames have them
         labels = np.asarray(labels.tolist())
+    # NumPy compares the text "1" with the number 1 as different, or in a warning.
     kinds = ["texts" if each.dtype.kind in "USOT" else "numbers" for each in (labels, classes)]
     if kinds[0] != kinds[1]:
         raise ValueError(
@@ -217,6 +223,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
             f"(y.astype(str), or classes=[1, 2] instead of ['1', '2'])"
         )
     try:
+        # Clipped, so that a label beyond the last class is compared with it, and refused below.
         places = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
     except TypeError as error:
         raise ValueError("y holds values of several kinds; give labels of one kind") from error
@@ -230,7 +237,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     return places.astype(np.int64)
 
 
-def digest_of(fingerprint: str, rows: Any) -> str:
+def digest_of(fingerprint: str, rows: object) -> str:
     """Return a digest of X: of an array's own bytes, otherwise of its features."""
     if isinstance(rows, np.ndarray):
         head = f"{rows.dtype.str}{rows.shape}".encode()
@@ -238,9 +245,10 @@ def digest_of(fingerprint: str, rows: Any) -> str:
     return fingerprint
 
 
-def used_columns(rows: Any, preprocessing: Preprocessing) -> Any:
+def used_columns(rows: object, preprocessing: Preprocessing) -> Any:
     """Return rows without the columns that the fit left out; rows without names as they are."""
-    step, columns = preprocessing.steps[0], by_name(rows)
+    step = preprocessing.steps[0]
+    columns = by_name(rows)
     if columns is None or not isinstance(step, Columns):
         return rows
     return {name: column for name, column in columns.items() if name in step.names}
@@ -263,6 +271,7 @@ def fit_changes(
     of which a kernel is the better reading.
     """
     changes: dict[str, Any] = {"method": method.method, **method.changes}
+    # By the number of rows alone, which is public.
     batch = 64 if rows <= 8_000 else 256 if rows <= 100_000 else 512
     steps = max(1, rows // batch)
     usual: dict[str, Any] = {
@@ -338,6 +347,8 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
     planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
     if planned is None:
         return
+    # The user's settings may have changed the noise: their price counts, and not the one that was
+    # asked.
     chain = planned.chain()
     cost, at = total_of_prices(chain, delta=config.trainer.delta)
     if not Budget(epsilon=epsilon, delta=delta).allows(cost) or at > delta:
@@ -394,7 +405,8 @@ def number_rows(
 
         data = public_rows(rows, num_classes=num_classes, keep=keep, text=text)
         numbers = scaled = data.train_features.flatten(1).float().numpy()
-        preprocessing, fingerprint = data.preprocessing, data.fingerprint
+        preprocessing = data.preprocessing
+        fingerprint = data.fingerprint
     else:
         splits = own_rows(rows, num_classes=num_classes, keep=keep, text=text)
         fitted = splits.preprocessing
@@ -431,28 +443,30 @@ def rehearse(
     Raises:
         ValueError: The model fails on all rows, or predicts NaN or infinity.
     """
-    some, problem = rehearsed_rows(rows), None
+    some = rehearsed_rows(rows)
+    problem = None
     for places in [some, np.arange(len(rows))][: 1 if len(some) == len(rows) else 2]:
         numbers = np.arange(len(places))
         labels = numbers == 0 if rare else numbers % classes
         labels = np.random.default_rng(0).permutation(labels.astype(np.int64))
-        near = FitLabels(
+        fit_labels = FitLabels(
             SecretLabels(training=labels, num_classes=classes),
             side=PublicSide(rows="", classes="", num_labels=len(labels)),
             shared=SharedVault(),
             noise=SeededNoise(seed=0),
         )
         try:
+            # The fit itself will warn, of true numbers.
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")
-                predicted = learn(near, places)
+                predicted = learn(fit_labels, places)
             if not np.isfinite(predicted).all():
                 raise ValueError("it predicts what is infinite or no number")
             return
         except Exception as error:  # any error of a user's estimator or network
             problem = error
         finally:
-            near.home.end()
+            fit_labels.home.end()
     raise ValueError(
         f"the model can't learn from X ({type(problem).__name__}: {problem}); no label was "
         "released for this"
@@ -460,7 +474,7 @@ def rehearse(
 
 
 def fit_estimator(
-    estimator: Any,
+    estimator: object,
     method: NamedMethod,
     *,
     epsilon: float,
@@ -472,9 +486,18 @@ def fit_estimator(
 ) -> tuple[Predictor, Mapping[str, float]]:
     """Return a model that learned from one release of the labels.
 
-    It is an estimator of scikit-learn's kind, or a stack of `models` where that is None.
+    Args:
+        estimator: A classifier of scikit-learn's kind; None for a stack of `models`.
+        method: The method, which says what is released.
+        epsilon: Price of the release for each label.
+        delta: Its delta.
+        data: Public rows.
+        labels: The labels, which release once and charge for it.
+        seed: Seed of training, not of the noise.
+        models: Models of the stack, and of the folds that clean single labels.
     """
-    rows, classes = data.train_features, data.num_classes
+    rows = data.train_features
+    classes = data.num_classes
     mechanism = mechanism_for(method.release, epsilon=epsilon, delta=delta, num_classes=classes)
     predictor: Predictor
     if isinstance(mechanism, LabelMoments):
@@ -499,7 +522,8 @@ def fit_estimator(
 
 def teller(*, verbose: bool) -> Callable[[str], None]:
     """Return a printer of a fit's progress, with the seconds since now, a line now and then."""
-    started, last = time.monotonic(), -math.inf
+    started = time.monotonic()
+    last = -math.inf
 
     def tell(text: str) -> None:
         nonlocal last

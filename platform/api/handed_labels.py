@@ -33,15 +33,24 @@ _VALIDATIONS: dict[CodeType, str] = {
 }
 #: They hand labels on: by the exact type, since a subclass may do anything.
 _HANDING_ON = {
-    *(*_SEARCHES, Pipeline, FixedThresholdClassifier),
-    *(MultiOutputClassifier, MultiOutputRegressor),
+    *_SEARCHES,
+    Pipeline,
+    FixedThresholdClassifier,
+    MultiOutputClassifier,
+    MultiOutputRegressor,
 }
 #: Steps before a model that learn from features alone: public names of these modules, unless
 #: their tags say that they need labels.
 _BY_FEATURES = (
-    *("sklearn.preprocessing", "sklearn.decomposition", "sklearn.impute", "sklearn.cluster"),
-    *("sklearn.feature_extraction", "sklearn.feature_extraction.text", "sklearn.manifold"),
-    *("sklearn.kernel_approximation", "sklearn.random_projection"),
+    "sklearn.preprocessing",
+    "sklearn.decomposition",
+    "sklearn.impute",
+    "sklearn.cluster",
+    "sklearn.feature_extraction",
+    "sklearn.feature_extraction.text",
+    "sklearn.manifold",
+    "sklearn.kernel_approximation",
+    "sklearn.random_projection",
 )
 _TOKENS = (
     "Or carry tokens in place of labels: vault = SharedVault(labels=y, classes=...), the model "
@@ -65,7 +74,7 @@ class Handed(NamedTuple):
     uncounted: str = ""
 
 
-def handed_labels(model: Any, *, cloned: bool) -> Handed:
+def handed_labels(model: object, *, cloned: bool) -> Handed:
     """Read off the call stack who hands labels to the model's `fit`.
 
     A `cloned` model in a thread or process of a pool may be a wrapper's, which the stack no longer
@@ -78,7 +87,8 @@ def handed_labels(model: Any, *, cloned: bool) -> Handed:
     unknown = ""
     scored_by = ""
     for module, frame in _frames(sys._getframe(1)):
-        code, wrapper = frame.f_code, _owner(frame)
+        code = frame.f_code
+        wrapper = _owner(frame)
         own = wrapper is model and (
             code.co_name not in _FITS or module.startswith(("labeldp.", "sklearn."))
         )
@@ -126,7 +136,8 @@ def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
 
 def _owner(frame: FrameType) -> Any:
     """Return the estimator whose method runs in a frame; None for any other code."""
-    code, first = frame.f_code, None
+    code = frame.f_code
+    first = None
     if code.co_argcount:
         first = frame.f_locals.get(code.co_varnames[0])
     elif code.co_flags & inspect.CO_VARARGS:  # def fit(*args)
@@ -168,11 +179,12 @@ def _refuse_supervised(pipeline: Pipeline) -> None:
             )
 
 
-def _supervised(step: Any) -> str:
+def _supervised(step: object) -> str:
     """The name of a step, or of one in it, that may learn from labels; empty if there is none."""
     if step is None or isinstance(step, str):
         return ""
-    kind, inner = type(step), ("steps", "transformers", "transformer_list")
+    kind = type(step)
+    inner = ("steps", "transformers", "transformer_list")
     if kind in (Pipeline, ColumnTransformer, FeatureUnion):
         parts = next(getattr(step, name) for name in inner if hasattr(step, name))
         every = [*(part[1] for part in parts), getattr(step, "remainder", None)]

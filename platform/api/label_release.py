@@ -20,6 +20,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
@@ -78,6 +79,16 @@ class LabelRelease:
         return self.ledger[0].delta
 
     @property
+    def flip_probability(self) -> float:
+        """How often `values` are wrong; of randomized response alone."""
+        if not isinstance(self.mechanism, RandomizedResponse):
+            raise ValueError(
+                f"{type(self.mechanism).__name__} has no probability of a wrong label; take "
+                "method='randomized_response'"
+            )
+        return 1 - self.mechanism.keep_probability
+
+    @property
     def log_likelihood(self) -> NDArray[np.float64]:
         """Log-likelihood of the release of each row by class [N, K], up to a term of the row."""
         known = np.asarray(self.mechanism.log_likelihood(self.values), dtype=np.float64)
@@ -87,7 +98,7 @@ class LabelRelease:
         found[self.kept] = known
         return found
 
-    def soft_labels(self, prior: Any = None) -> NDArray[np.float64]:
+    def soft_labels(self, prior: object = None) -> NDArray[np.float64]:
         """Return the posterior of each label [N, K] under a prior [K] or [N, K]; flat if None.
 
         The prior must be made without these labels, or of releases of them.
@@ -98,7 +109,7 @@ class LabelRelease:
         with np.errstate(divide="ignore"):
             return np.asarray(posterior(self.log_likelihood, np.log(given)))
 
-    def loss(self, logits: Any, rows: Any) -> Any:
+    def loss(self, logits: Any, rows: object) -> Any:
         """Return the mean of -log Pr[release | model] of a batch, for PyTorch to differentiate.
 
         `logits` [B, K] are the model's for the rows `rows` [B], whole numbers from 0.
@@ -135,6 +146,24 @@ def listed_classes(classes: Any) -> list[Hashable]:
     return list(range(count) if numbered else classes)
 
 
+def choices_of(labels: Any) -> NDArray[np.int64]:
+    """Return secret choices [N] as 1, where a is preferred, and 0.
+
+    The ValueError for another value names the row and never the value.
+    """
+    given = np.asarray(labels)
+    wrong = np.ones(given.shape, bool)
+    if given.dtype.kind in "biuf":
+        wrong = (given != 0) & (given != 1)
+    if given.ndim != 1 or wrong.any():
+        first = f"row {np.flatnonzero(wrong)[0]}" if wrong.any() else f"shape {given.shape}"
+        raise ValueError(
+            f"choices have a value that is not one of 0 and 1 ({first}), or are not of shape [N]; "
+            "give truth values, whether a is preferred, and leave ties out"
+        )
+    return given.astype(np.int64)
+
+
 def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]:
     """Return the place of each label among the classes by name [N] (`class_places`)."""
     if len(set(map(class_name, classes))) < len(classes) or len(classes) < 2:
@@ -152,14 +181,15 @@ def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]
 
 @_validate.plain_numbers
 def privatize(
-    labels: Any,
+    labels: object,
     *,
     epsilon: float,
-    classes: int | Sequence[Hashable],
+    classes: int | Sequence[Hashable] | None = None,
     method: str = "subset",
     delta: float = 0.0,
-    groups: Any = None,
+    groups: object = None,
     max_labels_per_person: int = 1,
+    task: str = "classes",
 ) -> LabelRelease:
     """Release each label alone, with noise from the operating system, for your own training.
 
@@ -173,7 +203,13 @@ def privatize(
         groups: The person of each label [N]; epsilon then holds for all labels of a person.
         max_labels_per_person: Number of labels of a person that are released and share epsilon. A
             public seed selects them; the other rows have no label.
+        task: "classes", or "preference": labels are truth values, whether a is preferred to b, and
+            `values` are 1 and 0, wrong with the probability `flip_probability`.
     """
+    if task not in ("classes", "preference"):
+        raise ValueError(f"task is {task!r}; {near_miss(str(task), ('classes', 'preference'))}")
+    if task == "preference":
+        labels, classes, method = choices_of(labels), 2, "randomized_response"
     if method not in SINGLE:
         raise ValueError(f"method is {method!r}; {near_miss(str(method), SINGLE)}")
     _validate.positive(epsilon=epsilon)
@@ -186,21 +222,28 @@ def privatize(
             "one-dimensional, a label for each row (of a table take one column, table['outcome'])"
         )
     numbers = class_numbers(labels, names)
-    persons, kept, most = None, None, 1
+    persons = None
+    kept = None
+    most = 1
     if groups is not None:
         grouped = Groups.of(groups, count=len(numbers), most=max_labels_per_person)
-        persons, kept, most = grouped.used, grouped.kept, grouped.most
+        persons = grouped.used
+        kept = grouped.kept
+        most = grouped.most
     mechanism = mechanism_for(method, epsilon=epsilon / most, delta=delta, num_classes=len(names))
     vault = LabelVault(
         labels=numbers if kept is None else numbers[kept], num_classes=len(names), persons=persons
     )
     release = vault.release(mechanism, noise=SecureEntropy())
-    own: Any = {"num_labels": vault.num_people, "unit": "label" if groups is None else "person"}
+    unit = "label" if groups is None else "person"
     return LabelRelease(
         mechanism=mechanism,
         values=release.values,
         classes=tuple(names),
-        ledger=tuple(line_of(charge, delta=delta, **own) for charge in vault.charges()),
+        ledger=tuple(
+            line_of(charge, num_labels=vault.num_people, delta=delta, unit=unit)
+            for charge in vault.charges()
+        ),
         kept=kept,
         count=len(numbers),
     )

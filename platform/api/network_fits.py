@@ -1,7 +1,6 @@
 """One fit of a method's own model in this process, by torch."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 import torch
@@ -26,7 +25,7 @@ _NARROW = 256
 
 
 def public_rows(
-    rows: Any,
+    rows: object,
     *,
     num_classes: int,
     keep: Sequence[str] = (),

@@ -3,7 +3,7 @@
 import hashlib
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -31,6 +31,7 @@ from labeldp.platform.api.process_ledger import (
 )
 from labeldp.platform.report.wording import concern_of_delta
 from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.settings.metrics import is_owners
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.trainers.data.preprocessing import Preprocessing
@@ -88,6 +89,8 @@ class FitAccount:
     def all_paid(self, vault: Total, *, delta: float) -> tuple[float, float]:
         """Return epsilon and delta of all fits: of this process, with the vault, and of copies."""
         here = self.in_process(delta=delta)
+        # Nobody knows which labels of another process these are: any of them may have paid
+        # everywhere.
         paid = [(each.epsilon, each.delta) for each in (vault, here)]
         paid += self.elsewhere.values()
         return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
@@ -114,6 +117,8 @@ class FitAccount:
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     """An estimator whose fits are charged; parameters `vault`, `delta` and `noise_seed` are its."""
 
+    #: What pays, where no persons do.
+    _unit = "label"
     #: A clone may be a wrapper's, which hands it labels in a thread or process of its own.
     _cloned = False
 
@@ -141,10 +146,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     def _checked(
         self,
         rows: Any,
-        y: Any,
+        y: object,
         *,
         what: str,
-        groups: Any,
+        groups: object,
         refuse: Callable[[Any], None],
         **how: Any,
     ) -> tuple[Any, NDArray[Any], FitAccount]:
@@ -158,6 +163,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         elsewhere = dict(self._paid_elsewhere())
         elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
         account = FitAccount(handed=handed, elsewhere=elsewhere)
+        # Before scikit-learn's own checks, whose messages would quote labels.
         refuse(y)
         fitting.refuse_unusable(y)
         rows = fitting.readable(rows)
@@ -171,6 +177,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"y is None; training needs {what} for each row")
             found = column_or_1d(y, warn=True)
             check_consistent_length(rows, found)
+        # From here on `found` are true labels, and no message may show one.
         if tokens:
             account.rows_of_vault, found = self._shared().looked_up(found)
             fitting.refuse_unusable(found)
@@ -192,7 +199,15 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     ) -> FitLabels:
         """Lock the labels of a fit away.
 
-        `names` [N] or None: their persons, if there are no `groups`; `classes`: a text.
+        Args:
+            account: What the fit has paid and will pay; it gets the payers.
+            labels: The labels [N].
+            rows_of_x: Rows that the user gave [N], by which fits of this process add up.
+            names: Names of the labels [N], if there are no `groups`; None for their positions.
+            classes: The classes as a text, which is a part of the vault's identity.
+            fingerprint: Of the public rows.
+            audit: Canaries to plant; None for none.
+            groups: Persons who pay for several labels each.
         """
         known = account.rows_of_vault
         if names is not None and groups is not None:
@@ -205,7 +220,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         names = known if names is None else np.asarray(names)
         if names is not None and all(type(name) is str for name in names.flat):
             names = names.astype(str)  # a column of texts has objects
-        account.unit = "label" if groups is None or account.copies else "person"
+        account.unit = self._unit if groups is None or account.copies else "person"
         payers = names if groups is None else groups.names
         # Row 3 of another vault is another person.
         named = payers
@@ -217,6 +232,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             transformed=account.handed.transformed,
             persons=None if groups is None else groups.persons,
         )
+        # Equal rows and names have one store, in which an equal request finds its release.
         digest = fitting.digest_of(fingerprint, rows_of_x)
         if known is not None:
             digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
@@ -244,7 +260,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         # A vault that is not as it was signed is refused here, before a draw. The lock is not held
         # longer: fits of several processes go on side by side.
         with vault.alone():
-            near = FitLabels(
+            fit_labels = FitLabels(
                 labels,
                 audit=audit,
                 fingerprint=fingerprint,
@@ -255,11 +271,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         account.source = None if self.vault is None else vault.name
         account.on_disk = vault.folder is not None
         account.seed = self.noise_seed
+        # As of before this fit, for the warning that labels had paid.
         account.vault_total = _total_of(vault, delta=self.delta)
-        return near
+        return fit_labels
 
     @contextmanager
-    def _paying(self, account: FitAccount, near: FitLabels) -> Iterator[None]:
+    def _paying(self, account: FitAccount, fit_labels: FitLabels) -> Iterator[None]:
         """Count what the releases cost, and warn where these labels had paid before."""
         before, _ = account.all_paid(account.vault_total, delta=self.delta)
         for each in account.not_counted():
@@ -268,13 +285,14 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             yield
         finally:  # a fit that fails has paid for its releases too
             assert account.people is not None
-            LEDGER.add(near.new_charges(), account.people, source=account.source)
-            near.home.end()
+            # Only what this fit drew: a release that was read again was paid before.
+            LEDGER.add(fit_labels.new_charges(), account.people, source=account.source)
+            fit_labels.home.end()
             if self.vault is not None:
                 vault = self._shared()
                 with vault.alone():  # signs its ledger
                     account.vault_total = _total_of(vault, delta=self.delta)
-        new = len(near.new_charges())
+        new = len(fit_labels.new_charges())
         if before > 0 and new:
             total, delta = account.all_paid(account.vault_total, delta=self.delta)
             warnings.warn(
@@ -295,17 +313,34 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
 
-    def _paid(self, account: FitAccount, near: FitLabels, *, delta: float) -> None:
+    def _paid(self, account: FitAccount, fit_labels: FitLabels, *, delta: float) -> None:
         """Set the attributes of the price, at `delta` where releases are not pure."""
         self._account = account
-        self.epsilon_, self.delta_ = near.epsilon(delta=delta)
-        own: Any = {"num_labels": near.home.num_people(), "delta": delta, "unit": account.unit}
+        self.epsilon_, self.delta_ = fit_labels.epsilon(delta=delta)
+        payers = fit_labels.home.num_people()
         self.ledger_: list[PaidRelease] = [
-            line_of(charge, **own, new=near.is_new(charge)) for charge in near.charges()
+            line_of(
+                charge,
+                num_labels=payers,
+                delta=delta,
+                new=fit_labels.is_new(charge),
+                unit=account.unit,
+            )
+            for charge in fit_labels.charges()
         ]
-        concern = concern_of_delta(self.delta_, payers=own["num_labels"], unit=account.unit)
+        concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
         if concern is not None:
             warnings.warn(concern, stacklevel=3)
+
+    def _audited(self, figures: Mapping[str, float], near: FitLabels) -> None:
+        """Set the findings of attacks by canaries, and apart from them the owner's figures."""
+        self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
+        self.audit_: dict[str, Any] = {
+            name: value for name, value in figures.items() if not is_owners(name)
+        }
+        self.audit_["spoiled_labels"] = len(near.canary_positions())
+        if not self.audit_["spoiled_labels"]:
+            self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
 
     @property
     def total_epsilon_(self) -> float:
@@ -331,13 +366,17 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             return "not private: labels were published"
         kind = "pure" if self.delta_ == 0 else f"at delta {shown(self.delta_)}"
         if account.id_column is not None:
-            each = "each label" if account.unit == "label" else "all labels of each person"
+            each = f"all {self._unit}s of each person"
+            if account.unit == self._unit:
+                each = f"each {self._unit}"
             return (
                 f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for {each} "
                 "of the release; what else their owner released is not counted here; features are "
                 "not protected"
             )
-        (total, at), vault, every = self._total(), self._of_vault(), "without any bound"
+        total, at = self._total()
+        vault = self._of_vault()
+        every = "without any bound"
         if math.isfinite(total):
             every = f"{shown(total)}{f' at delta {shown(at)}' if at != self.delta_ else ''}"
         scope = "all fits on these rows in this process"
@@ -346,11 +385,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
         seeded = vault.seeded or account.in_process(delta=self.delta).seeded
         void = "; noise of some of those came from a seed, which removes it"
-        whole = "" if account.unit == "label" else "; it holds for all labels of a person together"
+        whole = ""
+        if account.unit != self._unit:
+            whole = f"; it holds for all {self._unit}s of a person together"
         risk = ""
         if math.isfinite(total) and not seeded:
             after = percent(guess_after(0.5, epsilon=total, delta=at))
-            risk = f"; a guess of a label at even odds is then right with at most {after}%"
+            risk = f"; a guess of a {self._unit} at even odds is then right with at most {after}%"
         left_out = "".join(f"; not counted: {each}" for each in account.not_counted())
         return (
             f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for this fit "
@@ -383,6 +424,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         The price goes along: a copy in another process adds to it.
         """
         state = dict(super().__getstate__())
+        # A vault on disk counts fits of all processes; without one this process counts alone.
         if self.vault is None and leaves_process():
             LEDGER.sent = True
         if "_account" in state:
@@ -415,7 +457,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     def _of_vault(self) -> Total:
         """Price of all fits with the vault: as of now, or as of the fit where it can't be read."""
-        vault, name = self.vault, self._account.source
+        vault = self.vault
+        name = self._account.source
         same = isinstance(vault, SharedVault) and vault.name == name
         if name is None or not (same or Path(name).is_dir()):
             return self._account.vault_total
@@ -440,12 +483,12 @@ def _total_of(vault: SharedVault, *, delta: float) -> Total:
     return Total(epsilon=epsilon, delta=at, seeded=seeded)
 
 
-def is_table(rows: Any) -> bool:
+def is_table(rows: object) -> bool:
     """Whether X is a DataFrame."""
     return hasattr(rows, "columns") and hasattr(rows, "iloc")
 
 
-def is_matrix(rows: Any) -> bool:
+def is_matrix(rows: object) -> bool:
     """Whether scikit-learn checks X as numbers [N, D]: neither texts in columns, nor images."""
     if is_table(rows):
         return all_numbers(rows)

@@ -34,9 +34,13 @@ from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
 
 FORMAT = 1
-REQUEST, RELEASE, _ARRAYS = "request.json", "release.json", "arrays.npz"
+REQUEST = "request.json"
+RELEASE = "release.json"
+_ARRAYS = "arrays.npz"
 #: Bounds on what a stranger's file may make this process read.
-_MOST_BYTES, _MOST_DIRECTIONS, _LONGEST_ID = 2_000_000_000, 4096, 1000
+_MOST_BYTES = 2_000_000_000
+_MOST_DIRECTIONS = 4096
+_LONGEST_ID = 1000
 #: Steps of a prior in a file.
 PRIOR_STEPS = 65_535
 
@@ -90,6 +94,7 @@ class Request:
         if self.clusters is not None:
             return (self.clusters.astype(np.int64),), 1.0, None
         if self.method == "stages":
+            # A step more for each class: no class is impossible, whatever the request says.
             flat = np.full((len(self.ids), len(self.classes)), PRIOR_STEPS, np.uint16)
             steps = (flat if self.prior is None else self.prior).astype(np.float64) + 1
             return (steps / steps.sum(1, keepdims=True),), 1.0, None
@@ -110,6 +115,7 @@ class Request:
             return float(1 / sizes[sizes > 0].min())
         if self.weights is None:
             return 0.0
+        # Column by column in double precision: all at once would be eight times the request.
         columns = np.ascontiguousarray(self.weights.T)
         squares = (np.square(column, dtype=np.float64) for column in columns)
         return max(float(each.max() / max(each.sum(), 1)) for each in squares)
@@ -145,12 +151,15 @@ class PartyRelease(LabelRelease):
         """Return soft labels [n, K] of the rows at `places` [n], from sums over all rows [N, D]."""
         if self.clusters is not None:
             # One person's worth keeps noise from ruling a class out.
-            counts, groups = self.values, self.clusters[places]
+            counts = self.values
+            groups = self.clusters[places]
             return np.asarray(prior_from_histograms(counts, groups, smoothing=1.0))
-        question, shares = self.question, self.shares
+        question = self.question
+        shares = self.shares
         assert question is not None
         if shares is not None:
-            question, shares = question.shortened(rows, shares), shares[places]
+            question = question.shortened(rows, shares)
+            shares = shares[places]
         return question.soft_labels(
             rows[places],
             self.values,
@@ -168,6 +177,7 @@ def read_request(folder: str | Path) -> Request:
         facts, ids, arrays = read_folder(place, REQUEST)
         classes = tuple(map(str, facts.get("classes", ())))
         method = str(facts.get("method"))
+        # Each check before the array that it bounds is used: the file comes from another party.
         if method not in RELEASED or not 2 <= len(classes) <= MOST_CLASSES:
             raise FileNotAsWritten(
                 f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
@@ -177,7 +187,9 @@ def read_request(folder: str | Path) -> Request:
             raise FileNotAsWritten(
                 f"{place} has an id twice, or none; each label is requested once"
             )
-        weights, question, prior = arrays.get("weights"), None, arrays.get("prior")
+        weights = arrays.get("weights")
+        question = None
+        prior = arrays.get("prior")
         clusters = arrays.get("clusters")
         for needs, name in (("moments", "weights"), ("clusters", "clusters")):
             if (method == needs) != (name in arrays):
@@ -235,6 +247,7 @@ class Parts:
         """Read a request once, and refuse parts that do not belong together."""
         if isinstance(request, Request):
             return cls(folders=[request.folder], first=request, ids=request.ids)
+        # Lazily, so that one part is in memory at a time.
         parts = map(read_request, request)
         first = next(parts)
         ids = [first.ids]
@@ -275,6 +288,7 @@ def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
             release = read_release(place)
         except FileNotAsWritten:
             continue  # unfinished, or of another program
+        # Releases of other vaults lie in the same folder, and are none of this one's lines.
         if release.mark.get("vault") == vault is not None:
             event = release.mechanism.event
             if not release.delta:  # that of a person with several labels
@@ -292,7 +306,7 @@ def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
     return found
 
 
-def parameters_of(mechanism: Any) -> dict[str, Any]:
+def parameters_of(mechanism: object) -> dict[str, Any]:
     """Return the parameters of a mechanism as a release states them."""
     described = describe(mechanism, SecureEntropy())
     return {name: described[name] for name in described if name != "noise"}
@@ -303,7 +317,8 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     place = Path(folder)
     with _as_written(place, RELEASE):
         facts, ids, arrays = read_folder(place, RELEASE)
-        classes, values = tuple(facts["classes"]), arrays["values"]
+        classes = tuple(facts["classes"])
+        values = arrays["values"]
         mechanism = mechanism_for(
             facts["method"],
             epsilon=facts["asked_epsilon"],
@@ -313,7 +328,8 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
         question = SumQuestion.of_arrays(arrays) if facts["method"] == "moments" else None
         if facts["method"] in ("subset", "stages"):
             values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
-        clusters, expected = arrays.get("clusters"), len(ids)
+        clusters = arrays.get("clusters")
+        expected = len(ids)
         if question is not None:
             expected = len(question.units)
         if clusters is not None:

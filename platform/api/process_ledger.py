@@ -68,7 +68,7 @@ class People:
     @classmethod
     def of(
         cls,
-        rows: Any,
+        rows: object,
         names: NDArray[Any] | None,
         *,
         transformed: bool,
@@ -117,6 +117,7 @@ class People:
         and once with each row that was there under another one, or without a name: the second
         array is of these alone.
         """
+        # Rows that can't be recognized may be any rows.
         unknown = self.unknown or fit.unknown
         found = np.full(len(self.rows), True) if unknown else np.isin(self.rows, fit.rows)
         named = np.zeros(len(self.rows), dtype=bool)
@@ -165,6 +166,7 @@ class ProcessLedger:
         one_by_one = np.zeros(int(payers), dtype=np.int64)
         seeded = False
         with self._lock:
+            # Copied under the lock, and priced without it: other threads fit meanwhile.
             fits = [(paying, list(lines)) for paying, lines in self._fits.values()]
         for paying, lines in fits:
             charges = [line for line, source in lines if source is None or source != without]
@@ -178,6 +180,7 @@ class ProcessLedger:
                 paid = None if times.min() > again else np.flatnonzero(times > again)
                 for charge in charges:
                     ledger.charge(charge.event, indices=paid)
+        # Group privacy of releases that are not pure has no bound by epsilon and delta alone.
         if one_by_one.max() > 1:
             return Total(epsilon=math.inf, delta=delta, seeded=seeded)
         epsilon, at = ledger.total(delta=delta)
@@ -199,7 +202,7 @@ class ProcessLedger:
 LEDGER = ProcessLedger()
 
 
-def all_numbers(table: Any) -> bool:
+def all_numbers(table: pd.DataFrame) -> bool:
     """Whether every column of a DataFrame holds numbers, so that it may be checked as an array."""
     return all(getattr(dtype, "kind", "O") in "iuf" for dtype in table.dtypes)
 
@@ -212,6 +215,7 @@ def row_digests(rows: Any) -> Digests:
     one person's.
     """
     if hasattr(rows, "tocsr"):  # a zero adds nothing
+        # By value: a sparse row and a dense one with the same numbers are one person's.
         cells = rows.tocsr().tocoo()
         found = np.zeros(rows.shape[0], dtype=np.uint64)
         np.add.at(found, cells.row, _of_numbers(cells.data))
@@ -220,11 +224,12 @@ def row_digests(rows: Any) -> Digests:
         rows = pd.DataFrame(np.asarray(rows).reshape(len(rows), -1))
     found = np.zeros(len(rows), dtype=np.uint64)
     for place in range(rows.shape[1]):
+        # A sum, so that the order of columns makes no difference.
         found += _of_column(rows.iloc[:, place])
     return found
 
 
-def _of_column(column: Any) -> Digests:
+def _of_column(column: "pd.Series[Any]") -> Digests:
     """A digest of each value of a column [N]."""
     if pd.api.types.is_numeric_dtype(column.dtype):  # truth values too
         return _of_numbers(column.to_numpy(dtype=float, na_value=np.nan))
@@ -237,18 +242,19 @@ def _of_column(column: Any) -> Digests:
     return digests
 
 
-def _of_numbers(numbers: Any) -> Digests:
+def _of_numbers(numbers: object) -> Digests:
     """A digest of each number [N], 0 for 0; the bits of NaN and the sign of 0 do not count."""
     with np.errstate(over="ignore", invalid="ignore"):
         plain = np.asarray(numbers).astype(np.float32) + np.float32(0)
     bits = np.where(np.isnan(plain), np.float32(np.nan), plain).view(np.uint32)
+    # Mixed, since sums of plain bits of different rows would often agree.
     mixed = bits.astype(np.uint64)
     for factor in _MIXING:
         mixed = (mixed ^ (mixed >> np.uint64(30))) * factor
     return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
-def _spelled(value: Any) -> str | float:
+def _spelled(value: object) -> str | float:
     """A value as it counts: a number also where it is text, and text in one spelling."""
     text = unicodedata.normalize("NFKC", " ".join(str(value).split())).removesuffix(" 00:00:00")
     try:

@@ -33,7 +33,7 @@ from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.sparse_rows import dense_of
 from labeldp.trainers.methods.amounts import default_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.settings.methods import AmountLoss, AmountRelease, chosen_release
+from labeldp.trainers.methods.settings import AmountLoss, AmountRelease, chosen_release
 
 
 # scikit-learn has no types, so that its classes are Any here.
@@ -77,8 +77,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         *,
         loss: str = "squared",
         quantile: float = 0.5,
-        estimator: Any = None,
-        random_state: Any = None,
+        estimator: object = None,
+        random_state: object = None,
         vault: SharedVault | str | os.PathLike[str] | None = None,
         noise_seed: int | None = None,
         text: str = "tfidf",
@@ -97,7 +97,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         self.noise_seed = noise_seed
         self.text = text
 
-    def fit(self, X: Any, y: Any, rows: Any = None, groups: Any = None) -> Self:
+    def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
         """Learn from the amounts y [N] of the rows X [N, ...], and pay for it.
 
         `rows` names each amount's row [N] and `groups` its person, as in
@@ -109,8 +109,10 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             X, y, what="an amount", groups=groups, refuse=fitting.refuse_texts, y_numeric=True
         )
         amounts = np.asarray(checked, np.float64)
-        levels, every = to_levels(amounts, bounds=bounds), rows_of_x
-        grouped, most = None, 1
+        levels = to_levels(amounts, bounds=bounds)
+        every = rows_of_x
+        grouped = None
+        most = 1
         if account.copies:
             grouped = Groups.of(account.rows_of_vault, count=len(levels), most=None)
         elif groups is not None:
@@ -118,7 +120,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             grouped = Groups.of(groups, count=len(levels), most=few)
         if grouped is not None:
             most = grouped.most
-            rows_of_x, levels = grouped.rows_of(rows_of_x), grouped.rows_of(levels)
+            rows_of_x = grouped.rows_of(rows_of_x)
+            levels = grouped.rows_of(levels)
         text = fitting.text_columns(self.text)
         own = self.estimator is not None
         data = fitting.number_rows(rows_of_x, num_classes=LEVELS, text=text, own=own)
@@ -134,7 +137,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             check_learner(estimator, kind="regressor")
         of_mean = AmountLoss(self.loss).of_mean
 
-        def learn(labels: FitLabels, places: NDArray[np.intp]) -> Any:
+        def learn(labels: FitLabels, places: NDArray[np.intp]) -> RegressorMixin:
             some = data.only(places)
             found = requested(
                 labels,
@@ -146,8 +149,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             )
             return found.fit(estimator, of_mean=of_mean, seed=seed)
 
-        def rehearse(near: FitLabels, some: NDArray[np.intp]) -> Any:
-            return learn(near, some).predict(numbers[some])
+        def rehearse(fit_labels: FitLabels, some: NDArray[np.intp]) -> Any:
+            return learn(fit_labels, some).predict(numbers[some])
 
         for rare in [False] if self.estimator is None else [False, True]:
             fitting.rehearse(rehearse, numbers, classes=LEVELS, rare=rare)
@@ -164,11 +167,11 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             self.estimator_ = learn(labels, np.arange(len(numbers)))
         self._paid(account, labels, delta=self.delta)
         self.method_ = method.value
-        self._preprocessing: Any = data.preprocessing
+        self._preprocessing = data.preprocessing
         self._fitted_bounds = bounds
         return self
 
-    def predict(self, X: Any) -> NDArray[np.float64]:
+    def predict(self, X: object) -> NDArray[np.float64]:
         """Return the predicted amount [N] of raw rows X [N, ...], within the bounds."""
         check_is_fitted(self, "estimator_")
         numbers = self._preprocessing.rows(self._rows_to_predict(X, self._preprocessing))
@@ -176,7 +179,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         scaled = np.clip(self.estimator_.predict(np.asarray(dense_of(numbers))), 0, 1)
         return np.asarray(low + scaled * (high - low), dtype=np.float64)
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+    def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return R squared of the predictions of X; y are public amounts, and no tokens."""
         self._refuse_tokens()
         return float(super().score(X, y, sample_weight))
@@ -199,7 +202,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         try:
             least, largest = map(_validate.plain, self.bounds)  # type: ignore[arg-type]
             _validate.number(least=least, largest=largest)
-            low, high = float(least), float(largest)
+            low = float(least)
+            high = float(largest)
         except (TypeError, ValueError):
             raise ValueError(
                 f"bounds is {self.bounds!r}; state the least and the largest amount, such as "

@@ -45,10 +45,19 @@ Runnable = TrialConfig | Sweep | Mapping[str, Any] | str | os.PathLike[str]
 
 #: Columns of the table in this order, where any trial has them; axes and the owner's between.
 _FIRST = (
-    *("method", "variant", "epsilon", "delta", "accuracy", "accuracy_spread"),
-    *("accuracy_estimated", "accuracy_estimated_error", *SCORES),
+    "method",
+    "variant",
+    "epsilon",
+    "delta",
+    "accuracy",
+    "accuracy_spread",
+    "accuracy_estimated",
+    "accuracy_estimated_error",
+    *SCORES,
     *(f"{name}_estimated" for name in SCORES),
-    *("epsilon_m_low", "epsilon_m_high", "seed"),
+    "epsilon_m_low",
+    "epsilon_m_high",
+    "seed",
 )
 _LAST = ("train_seconds", "noise", "league", "status", "reason", "trial")
 
@@ -105,17 +114,17 @@ class Result:
             ValueError: All trials cost more, or noise would decide the choice.
         """
         records = list(self._kept().records.values())
-        near = [record for record in records if record.finished]
+        finished = [record for record in records if record.finished]
         if at_epsilon < float("inf"):
             account = read_folder(self.folder)
-            affordable = within(account, near, Budget(epsilon=at_epsilon))
-            if near and not affordable:
-                least = min(price_of(account, each).epsilon for each in near)
+            affordable = within(account, finished, Budget(epsilon=at_epsilon))
+            if finished and not affordable:
+                least = min(price_of(account, each).epsilon for each in finished)
                 raise ValueError(
                     f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {shown(least)}"
                 )
-            near = affordable
-        chosen = best_of(near, by=None if by is None else ChooseBy(by))
+            finished = affordable
+        chosen = best_of(finished, by=None if by is None else ChooseBy(by))
         table = trial_table(records)
         return table[table["trial"] == chosen.hash].iloc[0]
 

@@ -32,7 +32,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, sta
 from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.mechanisms.vault import LabelVault
+from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.api.fitting import NumberRows, number_rows
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
@@ -53,6 +53,7 @@ from labeldp.platform.api.party_files import (
 from labeldp.platform.api.process_ledger import line_of, text_digests
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fits, names_in
 from labeldp.platform.vault.signing import sign_folder
+from labeldp.trainers.data.databases import QueriedLabels
 from labeldp.trainers.data.written import MISSING, class_places
 from labeldp.trainers.methods.any_model import (
     fit_to_soft_labels,
@@ -60,7 +61,8 @@ from labeldp.trainers.methods.any_model import (
     some_of,
 )
 from labeldp.trainers.methods.evidence import LabelEvidence
-from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed, worthwhile
+from labeldp.trainers.methods.settings import worthwhile
+from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
 from labeldp.trainers.methods.table_stack import fit_stack, fit_to_single_labels
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
@@ -88,7 +90,7 @@ def write_request(
     epsilon: float = 1.0,
     delta: float = USUAL_DELTA,
     after: Sequence[PartyRelease] = (),
-    estimator: Any = None,
+    estimator: object = None,
     seed: int = 0,
 ) -> Request:
     """Write a request for labels of the rows of a table, and return it.
@@ -118,11 +120,13 @@ def write_request(
     if method == "stages":
         known = np.isin(ids, np.concatenate([each.ids for each in after])) if after else None
         if known is None:
+            # By a public seed: a half that followed labels would be a release.
             order = np.random.default_rng(seed).permutation(len(ids))
             chosen = np.sort(order[: (len(ids) + 1) // 2])
         else:
             chosen = np.flatnonzero(~known)
             model = fit_release(features, after, estimator=estimator, seed=seed)
+            # Another order would give each label the prior of another class.
             known_classes = list(model.classes)
             if known_classes != list(map(str, classes)):
                 raise ValueError(
@@ -130,6 +134,7 @@ def write_request(
                     f"{', '.join(known_classes)}; give the same in the same order"
                 )
             prior = model.predict_proba(features.drop(columns=id_column))[chosen]
+            # In whole steps, which read back to the same channel on any machine.
             arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
         if not len(chosen):
             raise ValueError("the releases of `after` cover every id; no label is left to request")
@@ -237,6 +242,11 @@ class _Question:
     absent: int
     relabel: bool
 
+    @property
+    def unit(self) -> str:
+        """What pays."""
+        return "label" if self.groups is None else "person"
+
     def locked_away(self, store: ReleaseStore) -> LabelVault:
         """Return a vault of the labels."""
         try:
@@ -256,7 +266,7 @@ class _Question:
 
 @_validate.plain_numbers
 def answer(
-    labels: pd.DataFrame,
+    labels: pd.DataFrame | QueriedLabels,
     request: Request | Sequence[Path],
     to: str | Path | None,
     *,
@@ -278,7 +288,8 @@ def answer(
     """Draw, charge and write the requested release, or state its price.
 
     Args:
-        labels: Secret: one row per id.
+        labels: Secret: one row per id. Those of a query are counted by its database, and none
+            leaves it: for counts of classes, in one part and without persons.
         request: As `read_request` returns it, or the folders of its parts (`parts_of`): of several
             parts one is in memory at a time. No id is in two of them.
         to: A new folder; None for a dry run, which charges nothing.
@@ -312,20 +323,33 @@ def answer(
     if not 0 <= most_missing <= 1:
         raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
     parts = Parts.of(request)
+    counted_for = ""
+    if isinstance(labels, QueriedLabels):
+        if parts.first.clusters is None or len(parts) > 1 or person_column is not None:
+            raise ValueError(
+                "a database computes counts of classes alone (--method clusters), for a request in "
+                "one part and without --person-column; leave out --push-down"
+            )
+        labels = _counted(labels, parts.first, id_column, label_column)
+        # Whose label is whose holds for this request alone, so that its releases are kept apart.
+        counted_for = f" counted for {parts.first.digest}"
     _refuse_missing(labels, label_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
+    # By id, never by the order of rows: the two files were made by different people.
     places = pd.Index(ids).get_indexer(parts.ids)
     numbers, absent = _joined(labels[label_column], ids, places, parts, missing, most_missing)
     persons = None
     if person_column is not None:
         persons = _persons(labels, places, parts, label_column, person_column)
     parts, side, groups = _payers(parts, persons, most=max_labels_per_person)
+    side = replace(side, rows=side.rows + counted_for)
     priced_at = epsilon / (1 if groups is None else groups.most)
     question = _Question(
         parts=parts,
         side=side,
         numbers=numbers if groups is None else groups.rows_of(numbers),
         groups=groups,
+        # Made here, so that a price without a mechanism is refused before a vault is opened.
         mechanism=mechanism_for(
             parts.first.method,
             epsilon=priced_at,
@@ -361,11 +385,39 @@ def answer(
     return found
 
 
+def _counted(
+    labels: QueriedLabels, request: Request, id_column: str, label_column: str
+) -> pd.DataFrame:
+    """Return ids and labels that have the counts of each group in a database, which are exact.
+
+    Which label of a group is whose is not known: they are in the order of their names.
+    """
+    assert request.clusters is not None
+    labels.check(id_column, label_column)
+    table = labels.table(id_column)
+    places = pd.Index(request.ids).get_indexer(checked_ids(table, id_column, what="the labels"))
+    groups = np.where(places < 0, -1, request.clusters.astype(np.int64)[places])
+    found = labels.counts(table[id_column], groups, id_column=id_column, label_column=label_column)
+    found = found.sort_values(["part", "label"], key=lambda column: column.astype(str))
+    each = np.repeat(np.arange(len(found)), found["count"].astype(np.int64))
+    order = np.argsort(groups.astype(str), kind="stable")
+    if not np.array_equal(found["part"].to_numpy(np.int64)[each], groups[order]):
+        raise ValueError(
+            "the query gave other rows when its labels were counted than when its ids were read; "
+            "nothing was released. Run the command again when the table is at rest, and let the "
+            "query give equal rows each time"
+        )
+    known = np.empty(len(table), object)
+    known[order] = found["label"].astype(object).to_numpy()[each]
+    return table.assign(**{label_column: known})
+
+
 def _payers(
     parts: Parts, persons: NDArray[Any] | None, *, most: int
 ) -> tuple[Parts, PublicSide, Groups | None]:
     """Return the part of a request that is answered, and who pays: its ids, or their persons."""
-    first, ids = parts.first, parts.ids
+    first = parts.first
+    ids = parts.ids
     side = PublicSide(
         rows=hashlib.sha256("\n".join(ids.tolist()).encode()).hexdigest(),
         classes=repr(first.classes),
@@ -393,8 +445,10 @@ def _priced(
     All that can be refused is refused here, and the draw is rehearsed on random labels: from here
     on only a disk can fail.
     """
-    parts, groups, side = question.parts, question.groups, question.side
-    mechanism, unit = question.mechanism, "label" if groups is None else "person"
+    parts = question.parts
+    groups = question.groups
+    side = question.side
+    mechanism = question.mechanism
     store = shared.store(side, create=False)
     # A relabeled vault has no earlier releases: it is priced as an empty one.
     own = question.locked_away(MemoryStore() if question.relabel else store)
@@ -405,6 +459,7 @@ def _priced(
     for part, indices in progress(parts, "prices"):
         public, *_ = part.public(groups)
         given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
+        # The same code as the draw, on labels of no meaning.
         generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
         labels = random.integers(own.num_classes, size=len(part.ids))
         compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
@@ -415,19 +470,21 @@ def _priced(
         check_new(to)
         if shared.folder is not None:
             shared.refuse_ahead(lines_beside(to, vault=shared.id))
+    # A release that is stored is read again, and costs nothing.
     new = [charge for charge in planned if charge.key not in known]
     total, at = shared.total(delta=question.delta, planned=(side, new))
     if new and budget is not None:
         limit = Budget(epsilon=budget, delta=at)
         if not limit.allows(total):
-            spent, what = shared.total(delta=question.delta)[0], parts.first.method
+            spent = shared.total(delta=question.delta)[0]
+            what = parts.first.method
             raise BudgetExceeded(
                 budget=limit,
                 spent=spent,
                 requested=total,
                 request=f"{what} at {question.priced_at:g}",
             )
-    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=unit)
+    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=question.unit)
     return Answered(
         rows=own.num_labels,
         method=parts.first.method,
@@ -446,47 +503,73 @@ def _priced(
 
 
 def _draw(
-    question: _Question, shared: SharedVault, to: Path, found: Answered, progress: Progress
+    question: _Question, shared: SharedVault, to: Path, answered: Answered, progress: Progress
 ) -> None:
     """Draw and charge what was priced, and write the release of each part."""
     parts = question.parts
     mechanism = question.mechanism
     with new_folder(to) as draft:
+        # Under the lock, and after all refusals: a relabeled vault draws everything anew.
         if question.relabel:
             shared.relabel()
         own = question.locked_away(shared.store(question.side))
-        paying = {} if found.persons is None else {"unit": "person", "payers": found.persons}
+        facts = _facts(question, answered)
         for part, indices in progress(parts, "draws"):
             public, length, shares = part.public(question.groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
-            facts = {
-                "method": part.method,
-                "classes": list(part.classes),
-                "id_column": part.id_column,
-                "rows": len(part.ids),
-                "request": part.digest,
-                "asked_epsilon": question.priced_at,
-                **paying,
-                "epsilon": found.epsilon,
-                "delta": found.delta,
-                "mechanism": type(mechanism).__name__,
-                "parameters": parameters_of(mechanism),
-                "length": length,
-                "ledger": shared.mark(release.key),
-            }
-            arrays = {"values": compact(release.values)}
-            if part.question is not None:
-                arrays |= part.question.arrays()
-                assert part.weights is not None
-                arrays["row_marks"] = part.question.marks(part.weights)
-                facts["columns"] = list(part.columns)
-            if part.clusters is not None:
-                arrays["clusters"] = part.clusters
-            if shares is not None:
-                arrays["shares"] = shares
             folder = draft / part.folder.name if len(parts) > 1 else draft
-            write_folder(folder, RELEASE, facts, part.ids, arrays)
+            _write(
+                folder,
+                part,
+                release,
+                shares=shares,
+                facts={**facts, "length": length, "ledger": shared.mark(release.key)},
+            )
         sign_folder(draft)
+
+
+def _facts(question: _Question, answered: Answered) -> dict[str, Any]:
+    """What the releases of all parts say of their price."""
+    mechanism = question.mechanism
+    paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
+    return {
+        "asked_epsilon": question.priced_at,
+        **paying,
+        "epsilon": answered.epsilon,
+        "delta": answered.delta,
+        "mechanism": type(mechanism).__name__,
+        "parameters": parameters_of(mechanism),
+    }
+
+
+def _write(
+    folder: Path,
+    part: Request,
+    release: Release,
+    *,
+    shares: NDArray[np.float32] | None,
+    facts: dict[str, Any],
+) -> None:
+    """Write the release of one part."""
+    stated = {
+        "method": part.method,
+        "classes": list(part.classes),
+        "id_column": part.id_column,
+        "rows": len(part.ids),
+        "request": part.digest,
+        **facts,
+    }
+    arrays = {"values": compact(release.values)}
+    if part.question is not None:
+        arrays |= part.question.arrays()
+        assert part.weights is not None
+        arrays["row_marks"] = part.question.marks(part.weights)
+        stated["columns"] = list(part.columns)
+    if part.clusters is not None:
+        arrays["clusters"] = part.clusters
+    if shares is not None:
+        arrays["shares"] = shares
+    write_folder(folder, RELEASE, stated, part.ids, arrays)
 
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
@@ -548,7 +631,8 @@ def _joined(
 
     `labels` have `ids`; `places` [N] are the rows of the request's, or below 0.
     """
-    column, classes = labels.astype(object).to_numpy(), request.first.classes
+    column = labels.astype(object).to_numpy()
+    classes = request.first.classes
     # Each label by itself: a word for none, unless a class is called so.
     none = [pd.isna(label) or str(label).strip() in MISSING for label in column.tolist()]
     known = ~np.array(none) | (class_places(column, classes) >= 0)
@@ -582,7 +666,7 @@ def fit_release(
     features: pd.DataFrame | Iterable[pd.DataFrame],
     releases: Sequence[PartyRelease],
     *,
-    estimator: Any = None,
+    estimator: object = None,
     seed: int = 0,
 ) -> TrainedModel:
     """Fit a classifier to released labels of the rows of a table, or of a table for each release.

@@ -38,9 +38,15 @@ def one_run(
 ) -> dict[str, Any]:
     """Bound the epsilon of one training run from below, from counts or from scores.
 
-    With a family, also the bound if each label had noise of that family by itself. From scores,
-    fixed fractions of all canaries are guessed. Without `guesses_fixed`, the number of guesses may
-    follow the release. `counts` are canaries, guesses and correct, or all None.
+    Args:
+        scores: File of scores, of which fixed fractions of all canaries are guessed.
+        truth: File of the canaries' true sides, with `scores`.
+        family: Also bound epsilon as if each label had noise of this family by itself.
+        classes: Number of classes of the families on labels.
+        guesses_fixed: Whether the number of guesses was fixed before the release.
+        delta: Delta of the bound.
+        confidence: Probability that the bound holds.
+        **counts: canaries, guesses and correct, or all None.
     """
     files = {"scores": scores, "truth": truth}
     given = {name for name, value in {**counts, **files}.items() if value is not None}

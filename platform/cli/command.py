@@ -113,7 +113,7 @@ def plain_text(facts: Mapping[str, Any], indent: str = "") -> str:
     return "\n".join(lines)
 
 
-def _short(name: str, value: Any) -> str:
+def _short(name: str, value: object) -> str:
     if not isinstance(value, float):
         return str(value)
     # Audits bound epsilon from below.
@@ -132,22 +132,30 @@ def perform(
     `run` returns an `Answer` or its facts; its ValueError is the user's mistake. A defect, an error
     that has no exit code, is raised.
     """
-    before, ignored_before = warnings.formatwarning, sys.unraisablehook
+    before = warnings.formatwarning
+    ignored_before = sys.unraisablehook
 
-    def as_note(message: Any, category: type[Warning], *place: Any, **more: Any) -> str:
+    def as_note(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        line: str | None = None,
+    ) -> str:
         """A warning of labeldp's own in a line, and others as Python shows them."""
         if category.__module__.startswith("labeldp."):
             return visible(f"note: {message}\n")
-        return before(message, category, *place, **more)
+        return before(message, category, filename, lineno, line)
 
-    def ignored(error: Any) -> None:
+    def ignored(error: "sys.UnraisableHookArgs") -> None:
         """Repeat a Ctrl-C that came during a callback whose errors Python ignores."""
         if isinstance(error.exc_value, KeyboardInterrupt):
             threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
         else:
             ignored_before(error)
 
-    warnings.formatwarning, sys.unraisablehook = as_note, ignored
+    warnings.formatwarning = as_note
+    sys.unraisablehook = ignored
     try:
         with umask_of(0o022):
             result = run()
@@ -160,7 +168,8 @@ def perform(
         print(visible(explain(error)), file=sys.stderr)
         return ended
     finally:
-        warnings.formatwarning, sys.unraisablehook = before, ignored_before
+        warnings.formatwarning = before
+        sys.unraisablehook = ignored_before
     answer = result if isinstance(result, Answer) else Answer(facts=result)
     facts: Any = answer.facts if isinstance(answer.facts, dict) else asdict(answer.facts)
     words = plain_text(facts) if answer.words is None else answer.words
@@ -211,7 +220,8 @@ def shown(words: Words, *, stream: TextIO | None = None) -> str:
         if isinstance(part, str):
             lines.append(visible(part))
             continue
-        part.box, part.padding = (box.SIMPLE_HEAD, (0, 1)) if terminal else (None, (0, 2, 0, 0))
+        part.box = box.SIMPLE_HEAD if terminal else None
+        part.padding = (0, 1) if terminal else (0, 2, 0, 0)
         with console.capture() as capture:
             console.print(part)
         lines += [line.rstrip() for line in capture.get().rstrip().splitlines()]

@@ -119,7 +119,9 @@ class Verb(click.Command):
     def __init__(
         self, words: str, run: str, summary: str, arguments: str, *params: click.Parameter
     ) -> None:
-        self.words, self.run, self.summary = words, run, summary
+        self.words = words
+        self.run = run
+        self.summary = summary
         self.example = f"labeldp {words} {arguments}".strip()
         super().__init__(
             words.rpartition(" ")[2],
@@ -498,7 +500,14 @@ VERBS = (
         "answer a request: release noisy labels and charge them",
         "labels.parquet --id-column id --label-column bought --request request --epsilon 1 "
         "--budget 2 -o release",
-        argument("labels", "LABELS", "table of secret labels: .parquet, .csv or .xlsx"),
+        argument(
+            "labels",
+            "LABELS",
+            "table of secret labels: .parquet, .csv, .xlsx, or a database: duckdb:FILE, "
+            "postgresql://USER@HOST/NAME",
+        ),
+        option("--query", "SELECT of ids and labels, where LABELS is a database", "SQL"),
+        flag("--push-down", "let the database count the labels, for a request for clusters"),
         option("--id-column", "column of ids", "NAME", required=True),
         option("--label-column", "column of labels", "NAME", required=True),
         option("--request", "request from the other party", "DIR", required=True),
@@ -541,16 +550,24 @@ VERBS = (
             nargs=-1,
             required=True,
         ),
-        repeated(
-            "--release",
-            "release from the other party; repeat for stages or weeks",
-            "DIR",
-            required=True,
-        ),
+        repeated("--release", "release from the other party; repeat for stages or weeks", "DIR"),
         repeated("--request", "its request, if it is not beside it; repeatable", "DIR"),
+        option("--histograms", "noisy counts by bucket, in place of a release", "FILE"),
+        choice("--noise", ("laplace",), "noise of all counts, of scale 2 x L1 / epsilon"),
+        number("--l1", "the most that one label adds to all counts together"),
+        number("--epsilon", "epsilon of the counts, as their party states it"),
+        number("--delta", "delta of the counts, likewise", default=0.0),
         _ESTIMATOR,
         whole("--seed", "seed of training", default=0),
         _OUT,
+    ),
+    Verb(
+        "buckets",
+        "parties:buckets",
+        "propose histograms to request from a party that noises them",
+        "features.parquet --budget 1 > buckets.csv",
+        argument("features", "FEATURES", "table of features: .parquet, .csv or .xlsx"),
+        number("--budget", "epsilon of all counts together", required=True),
     ),
     Verb(
         "predict",
@@ -586,6 +603,11 @@ VERBS = (
             multiple=True,
         ),
         flag("--without-model", "leave the model out"),
+        option(
+            "--registry",
+            "also write a record for OpenDP's Deployment Registry, and a page for NIST SP 800-226",
+            "FILE.yaml",
+        ),
         _ALLOW_CODE,
     ),
     Verb(

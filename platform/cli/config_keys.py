@@ -67,7 +67,8 @@ def config(*, of: str | None, match: str | None, **given: Any) -> Answer:
     keys = [facts for facts in found if text in f"{facts.key} {facts.meaning}".lower()]
     if not keys:
         raise ValueError(f"no key and no meaning holds {match!r}; `labeldp config` lists all keys")
-    width, lines = max(60, get_terminal_size((120, 24)).columns), list[str]()
+    width = max(60, get_terminal_size((120, 24)).columns)
+    lines = list[str]()
     for facts in keys:
         kind = ", ".join(filter(None, (facts.type, facts.bounds)))
         method = f" [{', '.join(facts.methods)}]" if of is None and facts.methods else ""
@@ -150,9 +151,10 @@ def all_keys() -> list[KeyFacts]:
     return shared + own
 
 
-def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
+def _walk(section: object, prefix: str) -> Iterator[KeyFacts]:
     for name, field in fields_of(type(section)).items():
-        value, key = getattr(section, name), prefix + name
+        value = getattr(section, name)
+        key = prefix + name
         if is_dataclass(value):
             yield from _walk(value, f"{key}.")
             continue
@@ -167,6 +169,6 @@ def _walk(section: Any, prefix: str) -> Iterator[KeyFacts]:
         )
 
 
-def _written(value: Any) -> str:
+def _written(value: object) -> str:
     plain = to_jsonable_python(value)
     return plain if isinstance(plain, str) else json.dumps(plain)

@@ -32,7 +32,8 @@ from labeldp.trainers.extensions import ExtensionError
 
 def list_sets() -> Answer:
     """Return every data set, and whether its files are below `data_root`."""
-    place, found = str(data_root().absolute()), entries()
+    place = str(data_root().absolute())
+    found = entries()
     rows = [
         (each["name"], "yes", each["description"], each["path"])
         if each["present"]
@@ -49,7 +50,8 @@ def list_sets() -> Answer:
 
 def entries() -> list[dict[str, Any]]:
     """Return the entries of the list of data sets."""
-    folder, found = data_root(), []
+    folder = data_root()
+    found = []
     for name in DATASETS:
         entry = {"name": name, "description": "", "present": False, "path": "", "command": ""}
         found.append(entry)
@@ -89,8 +91,11 @@ def check_set(name: str) -> dict[str, Any]:
     """Compare a data set's files with what is published, and read them as a sweep would."""
     if name == "own":
         raise ValueError("name the file itself: labeldp data check FILE.csv")
-    data_set, folder = find(name), data_root()
-    problems, size, fingerprint = data_set.check(folder), (0, 0, 0), ""
+    data_set = find(name)
+    folder = data_root()
+    problems = data_set.check(folder)
+    size = (0, 0, 0)
+    fingerprint = ""
     if data_set.available(folder):
         from labeldp.trainers.data.labelled_data import load  # torch, which a list does without
 
@@ -122,7 +127,10 @@ def check_own(source: OwnSource) -> Answer:
     """
     assert source.path is not None
     path = str(Path(source.path).expanduser().absolute())
-    keys, seen, size, fingerprint = _keys(source, path), None, (0, 0, 0), ""
+    keys = _keys(source, path)
+    seen = None
+    size = (0, 0, 0)
+    fingerprint = ""
     try:
         seen = describe(source)
         missing = {each.key: f"{each.key}={each.value}" for each in seen.missing}

@@ -73,7 +73,9 @@ def _packages() -> list[Check]:
     """Compare the packages that pyproject.toml names with those that are installed."""
     checks = []
     for needed in map(Requirement, importlib.metadata.requires("labeldp") or ()):
-        found, fix, marker = _version(needed.name), "", needed.marker
+        found = _version(needed.name)
+        fix = ""
+        marker = needed.marker
         extras = [each for each in _EXTRAS if marker and marker.evaluate({"extra": each})]
         missing = "not installed"
         if extras:
@@ -97,11 +99,13 @@ def _extensions() -> list[Check]:
     checks = []
     for registry, kind in ((METHODS, "method"), (DATASETS, "data set")):
         for name, package in registry.added().items():
-            detail, fix = f"from package {package}", ""
+            detail = f"from package {package}"
+            fix = ""
             try:
                 registry[name]
             except ExtensionError as error:
-                detail, fix = str(error), f"repair or uninstall {package}"
+                detail = str(error)
+                fix = f"repair or uninstall {package}"
             checks.append(Check(f"{kind} {name}", detail, fix))
     return checks
 

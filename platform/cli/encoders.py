@@ -20,7 +20,7 @@ from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.encoders.pretraining import described, pretrain, training_images
-from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
@@ -43,12 +43,24 @@ def self_supervise(
     probe: bool,
     minutes: float | None,
     seed: int,
-    device: Any,
-    precision: Any,
+    device: Device,
+    precision: Precision,
     replace: bool,
     **more: Any,
 ) -> Answer:
-    """Train an encoder on images alone; `more` is of its settings.
+    """Train an encoder on images alone.
+
+    Args:
+        source: Name of a data set, or a file of images.
+        out: File to write.
+        no_flip: Whether a mirror image shows something else.
+        probe: Whether to measure the encoder on public test labels as it trains.
+        minutes: Time to stop at; None trains to the end.
+        seed: Seed of weights and augmentation.
+        device: Where to train.
+        precision: Precision of the network.
+        replace: Whether to start anew where the file exists.
+        **more: Fields of `SelfSupervisedConfig`.
 
     Raises:
         Unfinished: The loss is not finite.

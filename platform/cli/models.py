@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pandas as pd
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.array_files import read_array, unreadable
@@ -13,7 +14,7 @@ from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text,
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.trainers.data.columns import Categories, Columns, ColumnsIgnored
+from labeldp.trainers.data.columns import Columns, ColumnsIgnored, Numbers
 from labeldp.trainers.data.files import (
     DataFileError,
     FileRefused,
@@ -115,7 +116,7 @@ def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
         )
 
 
-def read_rows(address: str, preprocessing: Preprocessing) -> Any:
+def read_rows(address: str, preprocessing: Preprocessing) -> pd.DataFrame | NDArray[Any]:
     """Return raw rows as the training rows of a model were read: a DataFrame, or an array.
 
     A `.csv` does not state which columns are text, but the model does: a postcode that was text in
@@ -142,12 +143,12 @@ def read_rows(address: str, preprocessing: Preprocessing) -> Any:
         raise ValueError(f"rows: {path} can't be read as {path.suffix} ({first})") from error
 
 
-def _csv_rows(path: Path, preprocessing: Preprocessing) -> Any:
+def _csv_rows(path: Path, preprocessing: Preprocessing) -> pd.DataFrame | NDArray[Any]:
     step = preprocessing.steps[0]
     if isinstance(step, Columns):
         # By the reader of training rows, so that both find the same categories and missing values.
         kinds = zip(step.names, step.parts, strict=True)
-        text = [name for name, each in kinds if isinstance(each, Categories) or each.form]
+        text = [name for name, each in kinds if not isinstance(each, Numbers) or each.form]
         return csv_table(path, text=text).to_pandas()
     with open_regular(path) as opened:
         header = None if _all_numbers(opened.readline()) else 0
@@ -163,7 +164,13 @@ def _all_numbers(line: bytes) -> bool:
 
 
 def publish(
-    *, results: str, to: str, choose_by: str | None, accept: tuple[str, ...], **how: Any
+    *,
+    results: str,
+    to: str,
+    choose_by: str | None,
+    accept: tuple[str, ...],
+    registry: str | None = None,
+    **how: Any,
 ) -> Answer:
     """Write the folder of a trial that can be published."""
     if not how["trial"]:  # as of an unset variable of a shell
@@ -174,6 +181,7 @@ def publish(
         choose_by=ChooseBy(choose_by) if choose_by else None,
         accepted=frozenset(map(Reservation, accept)),
         with_model=not how.pop("without_model"),
+        registry=None if registry is None else Path(registry),
         **how,
     )
     lines = [
@@ -189,4 +197,6 @@ def publish(
     if found["doubt"]:
         lines.append(f"chosen by estimates, and {found['doubt']}")
     lines.append(f"left out: {', '.join(found['left_out'])}")
+    if registry is not None:
+        lines.append(f"{registry}: a draft for the registry; fill in what it names as open")
     return Answer(facts=found, words="\n".join(lines))

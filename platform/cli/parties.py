@@ -2,23 +2,31 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 from rich.console import Console
 from rich.progress import track
 
 from labeldp.platform.api import party_files, two_parties
+from labeldp.platform.api.histograms import fit_histograms
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
+from labeldp.trainers.data import databases
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.own_files import parquet_count, parquet_table
 from labeldp.trainers.data.tables import csv_table
 from labeldp.trainers.methods.any_model import named_estimator
+from labeldp.trainers.methods.histograms import planned_buckets
+from labeldp.trainers.models.trained_model import TrainedModel
+
+if TYPE_CHECKING:  # half a second
+    from sklearn.base import ClassifierMixin
 
 
 def request(
@@ -104,7 +112,15 @@ def _shown(parts: Iterable[Any], work: str) -> Iterable[Any]:
 
 
 def release(
-    *, labels: str, request: str, vault: str | None, dry_run: bool, out: str | None, **how: Any
+    *,
+    labels: str,
+    request: str,
+    vault: str | None,
+    dry_run: bool,
+    out: str | None,
+    query: str | None = None,
+    push_down: bool = False,
+    **how: Any,
 ) -> Answer:
     """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
     if out is None and not dry_run:
@@ -112,19 +128,24 @@ def release(
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
-    found = two_parties.answer(
-        _table(labels, *columns, as_written=[how["label_column"]]),
-        party_files.parts_of(request),
-        None if dry_run else out,
-        vault=vault or Path(labels).with_suffix(".vault"),
-        vault_is_guessed=vault is None,
-        progress=_shown,
-        **how,
-    )
-    payer, each, known = "label", "each", f"{found.known:,} of {found.rows:,} ids"
+    with _labels(labels, query, push_down, columns) as table:
+        found = two_parties.answer(
+            table,
+            party_files.parts_of(request),
+            None if dry_run else out,
+            vault=vault or _beside(labels),
+            vault_is_guessed=vault is None,
+            progress=_shown,
+            **how,
+        )
+    payer = "label"
+    each = "each"
+    known = f"{found.known:,} of {found.rows:,} ids"
     of_whom = ""
     if found.persons is not None:
-        payer, each, of_whom = "person", "each person", f" of {found.persons:,} persons"
+        payer = "person"
+        each = "each person"
+        of_whom = f" of {found.persons:,} persons"
         known = f"{found.known:,} of {found.persons:,} persons"
     lines = [
         f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
@@ -161,47 +182,126 @@ def release(
     return Answer(facts={**asdict(found), **written}, words=lines)
 
 
+def buckets(*, features: str, budget: float) -> Answer:
+    """Propose histograms to request from a party that noises them."""
+    planned = planned_buckets(_table(features), epsilon=budget)
+    columns = planned["column"].unique().tolist()
+    facts = {
+        "columns": columns,
+        "epsilon": budget,
+        "scale": float(planned["scale"].iloc[0]),
+        "l1": len(columns),
+        "buckets": planned.astype(object).where(planned.notna(), None).to_dict("records"),
+    }
+    return Answer(facts=facts, words=planned.to_csv(index=False).rstrip())
+
+
+@contextmanager
+def _labels(
+    labels: str, query: str | None, push_down: bool, columns: Sequence[str]
+) -> Iterator[pd.DataFrame | databases.QueriedLabels]:
+    """Yield columns of a file or of a query, or the query itself; the second holds the labels."""
+    if databases.is_address(labels) != (query is not None) or (push_down and query is None):
+        raise ValueError("--query goes with the address of a database, and --push-down with both")
+    if query is None:
+        yield _table(labels, *columns, as_written=[columns[1]])
+        return
+    with databases.opened(labels, query) as rows:
+        yield rows if push_down else rows.table(*columns)
+
+
+def _beside(labels: str) -> Path:
+    """Return the vault beside labels in a file; those of a server have none."""
+    place = databases.file_of(labels) if databases.is_address(labels) else Path(labels)
+    if place is None:
+        raise ValueError(
+            "name the vault of these labels with --vault DIR: no file stands beside it"
+        )
+    return place.with_suffix(".vault")
+
+
 def fit(
     *,
     features: Sequence[str],
-    release: Sequence[str],
+    release: Sequence[str] = (),
+    request: Sequence[str] = (),
+    histograms: str | None = None,
+    noise: str | None = None,
+    l1: float | None = None,
+    epsilon: float | None = None,
+    delta: float = 0.0,
     estimator: str | None,
     seed: int,
     out: str,
-    request: Sequence[str] = (),
-) -> Any:
-    """Fit a classifier to releases, and write it for `labeldp predict`."""
+) -> Answer:
+    """Fit a classifier to releases or histograms, and write it for `labeldp predict`."""
+    if (histograms is None) != bool(release):
+        raise ValueError("name what to learn from: either --release DIR or --histograms FILE")
+    if (noise is None) != (l1 is None) or (release and (noise, epsilon) != (None, None)):
+        raise ValueError(
+            "--noise laplace goes with --l1, and both and --epsilon with --histograms: a release "
+            "states its own"
+        )
+    if histograms is None:
+        model, rows, notes = _of_releases(features, release, request, estimator, seed)
+    else:
+        table = _table(features[0])
+        rows = len(table)
+        model = fit_histograms(
+            table,
+            _table(histograms, "column", "category"),
+            epsilon=epsilon,
+            delta=delta,
+            l1=l1,
+            estimator=_estimator(estimator, rows, seed),
+            seed=seed,
+        )
+        notes = [f"epsilon is stated by {model.origin.stated_by}: no vault of yours paid it"]
+    model.save(out)
+    origin = model.origin
+    size = _bytes(Path(out))
+    name = origin.method.partition(" on ")[0]
+    paid = {"epsilon": origin.epsilon, "delta": origin.delta}
+    what = "released labels" if histograms is None else "rows in histograms"
+    return Answer(
+        facts={
+            "rows": rows,
+            "estimator": name,
+            **paid,
+            "epsilon_stated_by": origin.stated_by,
+            "bytes": size,
+            "folder": out,
+        },
+        words=[
+            f"{out}: {name} of {rows:,} {what}, {price(**paid)} for the id that paid most",
+            f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
+            *notes,
+        ],
+    )
+
+
+def _of_releases(
+    features: Sequence[str],
+    release: Sequence[str],
+    request: Sequence[str],
+    estimator: str | None,
+    seed: int,
+) -> tuple[TrainedModel, int, list[str]]:
+    """Return a model of releases, the number of their labels, and notes."""
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
     releases = [party_files.read_release(each) for each in folders]
     unknown = _refuse_others(releases, release, request)
     rows = sum(len(each.ids) for each in releases)
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
-        tables: Any = _rows_of_parts(Path(features[0]), releases)
+        tables = _rows_of_parts(Path(features[0]), releases)
     elif len(features) == 1:
         tables = _table(features[0], releases[0].id_column)
     else:
         tables = (_table(each, releases[0].id_column) for each in features)
     learner = _estimator(estimator, rows, seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
-    model.save(out)
-    origin, size = model.origin, _bytes(Path(out))
-    name = origin.method.partition(" on ")[0]
-    paid = {"epsilon": origin.epsilon, "delta": origin.delta}
-    return Answer(
-        facts={
-            "rows": rows,
-            "estimator": name,
-            **paid,
-            "bytes": size,
-            "folder": out,
-        },
-        words=[
-            f"{out}: {name} of {rows:,} released labels, {price(**paid)} for the id that paid most",
-            f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
-            *(f"{unknown} releases were not compared with a request: --request DIR",)
-            * (unknown > 0),
-        ],
-    )
+    note = f"{unknown} releases were not compared with a request: --request DIR"
+    return model, rows, [note] * (unknown > 0)
 
 
 def _rows_of_parts(
@@ -289,7 +389,7 @@ def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFram
     return found
 
 
-def _estimator(name: str | None, rows: int, seed: int) -> Any:
+def _estimator(name: str | None, rows: int, seed: int) -> "ClassifierMixin | None":
     return None if name is None else named_estimator(name, rows=rows, seed=seed)
 
 

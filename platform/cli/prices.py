@@ -29,7 +29,7 @@ from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.selection import selection_price
 from labeldp.platform.cli.array_files import read_array
-from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig
+from labeldp.trainers.methods.pate_settings import AggregatorKind, EnsembleConfig, PateConfig
 
 
 def epsilon_gaussian(*, noise_std: float, delta: float) -> dict[str, Any]:
@@ -104,8 +104,16 @@ def epsilon_pate(
     All but the expected price depend on which queries are answered. That is drawn here, and so is
     the noise of the sanitized price: they show possible costs, and are marked simulated.
 
-    Without votes it is the price for any votes alone, which a ledger charges. `noise` has the
-    options of `aggregator_of`.
+    Args:
+        votes: File of vote counts [N, K]; without it, the price is that of any votes alone, which a
+            ledger charges.
+        queries: Number of checked queries, without `votes`; None for as many as answers.
+        delta: Delta of the prices.
+        conversion: From Renyi privacy to epsilon.
+        accounting: Name of an `Accounting`.
+        answer: Largest number of answers; required without `votes`.
+        seed: Seed of what is simulated; None for the system's entropy.
+        **noise: Options of `aggregator_of`.
     """
     if votes is None:
         if noise["aggregator"] == "confident" and noise["threshold"] is None:
@@ -180,8 +188,17 @@ def calibrate_pate(
 ) -> dict[str, Any]:
     """Find an aggregator's noise for an epsilon, guaranteed for any votes.
 
-    It is the noise that a sweep has with this `trainer.epsilon`. Of votes it reads their shape and
-    the number of teachers, which are public.
+    It is the noise that a sweep has with this `trainer.epsilon`.
+
+    Args:
+        votes: File of vote counts, of which the shape and the number of teachers are read: they are
+            public.
+        epsilon: Price of all answers together.
+        delta: Its delta.
+        aggregator: Name of an `AggregatorKind`.
+        queries: Number of checked queries, without `votes`; None for as many as answers.
+        teachers: Number of teachers.
+        answer: Number of answers.
     """
     if votes is not None:
         counts = _read_votes(votes, queries=queries, teachers=teachers)
@@ -228,13 +245,15 @@ def aggregator_of(
 
 def _with_risk(facts: dict[str, Any], *, mu: float | None = None) -> dict[str, Any]:
     """Add how often a guess of one label is right, after each of two guesses before."""
-    bound: Any = {"epsilon": facts["epsilon"], "delta": facts["delta"], "mu": mu}
+    epsilon = facts["epsilon"]
+    delta = facts["delta"]
+    after = guesses_after(epsilon=epsilon, delta=delta, mu=mu)
     gaussian = {} if mu is None else {"mu": mu}
     return {
         **facts,
         **gaussian,
-        "guess_at_most": {f"{p:g}": q for p, q in guesses_after(**bound).items()},
-        "risk": f"best guess of one label {risk_in_words(**bound)}",
+        "guess_at_most": {f"{p:g}": q for p, q in after.items()},
+        "risk": f"best guess of one label {risk_in_words(epsilon=epsilon, delta=delta, mu=mu)}",
     }
 
 

@@ -147,7 +147,8 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
     # MLflow takes two seconds, which reports of folders do without.
     from labeldp.platform.records.tracking import latest_report
 
-    files, folder = latest_report(uri, experiment), Path(out)
+    files = latest_report(uri, experiment)
+    folder = Path(out)
     with _writing(folder):
         for name, content in files.items():
             with replacing(folder / name) as file:

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
 from rich.table import Table
@@ -50,6 +50,9 @@ from labeldp.platform.settings.sweep import Resume, Sweep, SweepOptions
 from labeldp.platform.sweep.config_files import merged, naming
 from labeldp.platform.sweep.overrides import SWEEPS, YAML, load_sweep, parse_overrides, sweep_file
 from labeldp.platform.sweep.plan import PlanResult, plan_of
+
+if TYPE_CHECKING:
+    from labeldp.platform.sweep.sweep_report import SweepOutcome
 
 _OPTIONS = (
     *PLAN_OPTIONS,
@@ -111,7 +114,7 @@ def run(sweep: Sweep, arguments: list[str], *, command: str = "") -> int:
     return run_command(reader, arguments, program=started.removeprefix("python "))
 
 
-def _run(sweep: Sweep, options: SweepOptions) -> Any:
+def _run(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     # Ray, torch and MLflow take seconds, which `--help` and a refusal do without.
     from labeldp.platform.sweep.driver import run_sweep
 
@@ -162,7 +165,8 @@ def asked(name: str | None, given: Mapping[str, Any]) -> tuple[Sweep, dict[str, 
     """
     given = dict(given)
     if name is not None and "=" in name and not Path(name).exists():
-        name, given["overrides"] = None, (name, *given["overrides"])
+        given["overrides"] = (name, *given["overrides"])
+        name = None
     if name is not None:
         return load_sweep(name, allow_code=given["allow_code"]), given
     if not given["config"]:
@@ -235,7 +239,7 @@ def _explained(error: BaseException, *, results: Path, again: str) -> str:
     return explained(error)
 
 
-def summary(outcome: Any) -> str:
+def summary(outcome: "SweepOutcome") -> str:
     """Return the sweep's outcome for a person."""
     ledger = outcome.ledger
     epsilon, delta = (shown(ledger[name]) for name in ("epsilon_total", "delta"))

@@ -33,7 +33,8 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
         if port is not None:
             raise
         number = _free_port(0)
-    folder, address = Path(results), f"http://{_HOST}:{number}"
+    folder = Path(results)
+    address = f"http://{_HOST}:{number}"
     here = folder.expanduser().absolute()
     if not (here / "mlflow.db").exists():
         inside = [str(folder / store.parent.name) for store in sorted(here.glob("*/mlflow.db"))]

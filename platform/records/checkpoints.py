@@ -24,7 +24,8 @@ class Keeper:
 
     def __init__(self, folder: str, models: str) -> None:
         """Use these folders for states and for models; they are created when first needed."""
-        self._folder, self._models = Path(folder), Path(models)
+        self._folder = Path(folder)
+        self._models = Path(models)
         self._stopped: set[str] = set()
 
     def stop(self, digest: str) -> None:

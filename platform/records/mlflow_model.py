@@ -44,7 +44,7 @@ class RowsModel:
     def __init__(self, model: "TrainedModel") -> None:
         self._model = model
 
-    def predict(self, rows: Any, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
+    def predict(self, rows: object, params: Mapping[str, Any] | None = None) -> pd.DataFrame:
         """Return the columns `prediction` and `probability_CLASS` for raw rows [N, ...]."""
         del params  # there are none
         return pd.DataFrame(prediction_columns(self._model, rows))
@@ -133,7 +133,8 @@ def log_model(client: MlflowClient, run_id: str, kept: Path, *, private: bool) -
     may reveal labels, since it saw them without noise or a seed removes the noise: it is logged
     below `private/`.
     """
-    arrays, below = kept / ARRAYS, "private/model" if private else "model"
+    arrays = kept / ARRAYS
+    below = "private/model" if private else "model"
     address = urlsplit(client.get_run(run_id).info.artifact_uri)
     here = Path(unquote(address.path)) if address.scheme in ("", "file") else None
     if here is None and arrays.stat().st_size > MOST_UPLOADED_BYTES:

@@ -26,7 +26,8 @@ class Steps:
     """Prints the steps of a start before its first trial."""
 
     def __init__(self, *, stream: TextIO | None = None, quiet: bool = False) -> None:
-        self._stream, self._quiet = stream, quiet
+        self._stream = stream
+        self._quiet = quiet
 
     def say(self, text: str, *, always: bool = False) -> None:
         """Print a line; `always`: also where nothing else is printed."""
@@ -37,7 +38,8 @@ class Steps:
     def during(self, text: str, *, hint: str = "") -> Iterator[None]:
         """Print a step, its time while it takes long, and `hint` from the second time on."""
         self.say(f"{text} ...")
-        over, started = Event(), time.monotonic()
+        over = Event()
+        started = time.monotonic()
 
         def remind() -> None:
             while not over.wait(PATIENCE_SECONDS):
@@ -56,7 +58,9 @@ class SweepProgress(Steps):
 
     def __init__(self, *, total: int, skipped: int, **shown: Any) -> None:
         super().__init__(**shown)
-        self._total, self._ended, self._skipped = total, skipped, skipped
+        self._total = total
+        self._ended = skipped
+        self._skipped = skipped
         self._started = self._told = time.monotonic()
         self._training: dict[str, tuple[str, int, int]] = {}
 

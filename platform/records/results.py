@@ -60,19 +60,20 @@ _ACCURACIES = tuple(
 #: Files of a sweep's report.
 REPORT_FILES = ("report.html", "pareto.png", "pareto.csv")
 #: The description is written last: where it is, the model is whole.
-DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
+DESCRIPTION = "model.json"
+ARRAYS = "model.safetensors"
 #: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
 _CONSTANTS = {"Infinity": "1e999", "NaN": "null"}
 
 
-def dumps(value: Any, *, indent: int | None = None) -> str:
+def dumps(value: object, *, indent: int | None = None) -> str:
     """Return standard JSON: infinity as 1e999, which every reader takes for it, NaN as null."""
     text = json.dumps(to_jsonable_python(value, fallback=str), indent=indent)
     return _STRING_OR_CONSTANT.sub(lambda found: _CONSTANTS.get(found[0], found[0]), text)
 
 
-def write_json(path: Path, value: Any) -> None:
+def write_json(path: Path, value: object) -> None:
     """Write JSON as `write_text` does."""
     write_text(path, dumps(value, indent=1) + "\n")
 
@@ -200,7 +201,8 @@ def first_wrong(error: Exception) -> str:
     if not isinstance(error, ValidationError):
         return str(error)
     first = error.errors()[0]
-    place, why = ".".join(map(str, first["loc"])), first["msg"].removeprefix("Value error, ")
+    place = ".".join(map(str, first["loc"]))
+    why = first["msg"].removeprefix("Value error, ")
     return f"{place} is {first['input']!r:.80}: {why}" if place else why
 
 
@@ -293,7 +295,8 @@ class ResultsFolder:
         self.path = path.expanduser().absolute()
         self.sweep = sweep
         #: States of trials in training, trained models, and Tune's files while a sweep runs.
-        self.checkpoints, self.models = self.path / "checkpoints", self.path / "models"
+        self.checkpoints = self.path / "checkpoints"
+        self.models = self.path / "models"
         self.scratch = self.path / "tune"
         #: The vault's releases and ledger.
         self.store = self.path / "vault.db"
@@ -301,6 +304,7 @@ class ResultsFolder:
             # Records, tracking and artifacts hold figures computed from true labels.
             private_folder(self.path)
             inner_folder(self.path / "trials")
+            # Rights alone do not tell: the disk may be full or read-only.
             with tempfile.TemporaryFile(dir=self.path):
                 pass
         except NotOurs as error:
@@ -334,9 +338,11 @@ class ResultsFolder:
                     f"results folder {self.path} is in use by process {lock.read() or '?'}; wait "
                     "until that sweep ends, or choose another folder with --results DIR"
                 ) from error
+            # For the message that the next driver gets.
             lock.truncate(0)
             lock.write(str(os.getpid()))
             lock.flush()
+            # Only while the folder is held: drafts of another driver may be in use.
             self._clear_leftovers()
             yield
 
@@ -355,6 +361,7 @@ class ResultsFolder:
 
     def identify(self, **facts: Any) -> None:
         """Add facts to `sweep.json`; one that is None stays as it is."""
+        # A start that knows less must not erase what an earlier one wrote.
         new = {name: fact for name, fact in facts.items() if fact is not None}
         identity = replace(self.identity(), **{**new, "sweep": self.sweep, "format": FORMAT})
         write_json(self.path / "sweep.json", identity.to_json())
@@ -408,7 +415,8 @@ def read_results(path: Path) -> KeptResults:
     folder = path.expanduser().absolute()
     if not folder.is_dir():
         raise ValueError(f"folder {folder} does not exist; name the results of a sweep")
-    identity, records = identity_of(folder / "sweep.json"), records_in(folder)
+    identity = identity_of(folder / "sweep.json")
+    records = records_in(folder)
     if not (identity or records or (folder / "vault.db").exists()):
         raise ValueError(
             f"{folder} holds no results: neither sweep.json, nor trials, nor a vault; name the "
@@ -446,7 +454,7 @@ def csv_text(table: "pd.DataFrame", **how: Any) -> str:
     Spreadsheets run text that begins like a formula, and strangers choose names of classes.
     """
 
-    def cell(value: Any) -> Any:
+    def cell(value: object) -> Any:
         # A sign alone, such as the classes + and -, is no formula.
         risky = isinstance(value, str) and value[1:] and value.startswith(tuple("=+-@\t\r"))
         return f"'{value}" if risky and not is_number(value) else value
@@ -457,7 +465,7 @@ def csv_text(table: "pd.DataFrame", **how: Any) -> str:
     return str(plain.to_csv(index=False, **how))
 
 
-def prediction_columns(model: "TrainedModel", rows: Any) -> dict[str, Any]:
+def prediction_columns(model: "TrainedModel", rows: object) -> dict[str, Any]:
     """Return predictions for N raw rows as columns.
 
     Returns:

@@ -40,8 +40,12 @@ for _name in ("alembic", "mlflow.store.db.utils"):
 logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 
 #: Limits of MLflow's `log_batch`, which takes 1,000 things of all kinds together.
-_BATCH_METRICS, _BATCH_PARAMS, _PARAM_LENGTH = 900, 100, 6000
-_FINISHED, _FAILED, _RUNNING = "FINISHED", "FAILED", "RUNNING"
+_BATCH_METRICS = 900
+_BATCH_PARAMS = 100
+_PARAM_LENGTH = 6000
+_FINISHED = "FINISHED"
+_FAILED = "FAILED"
+_RUNNING = "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 #: Errors of MLflow's client for a store or server that does not answer as it should.
@@ -122,7 +126,8 @@ class Tracker:
             self.experiment_id = self._open_experiment(experiment)
 
     def _open_experiment(self, name: str) -> str:
-        store, artifacts = file_of(self.uri), None
+        store = file_of(self.uri)
+        artifacts = None
         if store is not None:
             artifacts = (store.absolute().parent / "artifacts").as_uri()
         found = self._client.get_experiment_by_name(name)
@@ -177,7 +182,9 @@ class Tracker:
         of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
         complete: dict[str, str] = {}
         for run in _all_runs(self._client, self.experiment_id, of_sweep):
-            run_id, digest = run.info.run_id, run.data.tags.get("config_hash", "")
+            run_id = run.info.run_id
+            digest = run.data.tags.get("config_hash", "")
+            # A run in any other state was being written when its driver died.
             if run.info.status not in (_FINISHED, _FAILED) or digest in complete:
                 self._client.delete_run(run_id)
             else:
@@ -201,12 +208,15 @@ class Tracker:
 
         It replaces a run that the trial had. Where it fails halfway, `reconcile` deletes it.
         """
+        # Out of the list first: after a failure here nobody takes the old run for this record's.
         earlier = self._children.pop(record.hash, None)
         if earlier is not None:
             self._client.delete_run(earlier)
         every = {"config_hash": record.hash, "mlflow.parentRunId": self.parent_run_id, **tags}
         if record.reason:
             every["failure_reason"] = record.reason
+        # The run is written at its end, so that a killed trial leaves none. It shows the time of
+        # training.
         now = int(1000 * time.time())
         begun = now - int(1000 * record.seconds)
         run_id = str(self._client.create_run(self.experiment_id, begun, every, name).info.run_id)
@@ -245,7 +255,8 @@ class Tracker:
     ) -> None:
         """Write the sweep's own totals and its report."""
         # SQL stores keep the largest number for infinity.
-        most, now = sys.float_info.max, int(time.time() * 1000)
+        most = sys.float_info.max
+        now = int(time.time() * 1000)
         stored = {name: max(-most, min(float(value), most)) for name, value in metrics.items()}
         # Totals that an earlier start has written are not written again.
         last = self._client.get_run(self.parent_run_id).data.metrics
@@ -267,7 +278,8 @@ class Tracker:
 
 def _explain(uri: str, error: Exception) -> str:
     text = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-    text, uri = text.replace(uri, shown(uri)), shown(uri)
+    text = text.replace(uri, shown(uri))
+    uri = shown(uri)
     if getattr(error, "error_code", "") in ("UNAUTHENTICATED", "PERMISSION_DENIED"):
         return (
             f"tracking server {uri} refuses us ({text}); check MLFLOW_TRACKING_USERNAME and "

@@ -22,7 +22,8 @@ FEATURE_TAG = "features."
 LOCAL_SERVER = "http://127.0.0.1:5000"
 #: MLflow's search for the runs of trials, and an order; by the default one, time, the page folds
 #: trials under the sweep's own run, also those that were searched for.
-_TRIALS, _ORDER = "tags.mlflow.parentRunId != ''", "metrics.`epsilon`"
+_TRIALS = "tags.mlflow.parentRunId != ''"
+_ORDER = "metrics.`epsilon`"
 #: Browsers refuse a link with many more runs.
 _MOST_COMPARED = 50
 _SQLITE = "sqlite:///"

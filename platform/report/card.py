@@ -71,7 +71,7 @@ def _templates() -> Environment:
     return made
 
 
-def render(template: str, **parts: Any) -> str:
+def render(template: str, **parts: object) -> str:
     """Return a page or a card made from a template."""
     made: str = _templates().get_template(template).render(**parts)
     return made
@@ -114,11 +114,19 @@ def public_card(
     num_labels: int | None,
     has_model: bool,
 ) -> str:
-    """Return the card of a published trial, as Markdown, from its public values in `record`.
+    """Return the card of a published trial, as Markdown.
 
-    `replaced` labels were spoiled to audit it; None where that is not known.
+    Args:
+        record: The trial's public values.
+        chosen: Its cost, and that of the trials among which it was chosen.
+        lines: Of the ledger, for its releases.
+        fingerprint: Of the data.
+        replaced: Number of labels that were spoiled to audit it; None where that is not known.
+        num_labels: Number of labels; None where that is not known.
+        has_model: Whether a model is published beside the card.
     """
-    cost, together = chosen.cost, chosen.together
+    cost = chosen.cost
+    together = chosen.together
     rows = facts(record, Audience.PUBLIC, cost=(cost.epsilon, cost.delta))
     choice = f"{_bound(together.epsilon)} at delta {shown(together.delta)}"
     rows["epsilon with the choice of this trial"] = choice
@@ -147,7 +155,8 @@ def facts(
     record: TrialRecord, audience: Audience, *, cost: tuple[float, float] | None = None
 ) -> dict[str, str]:
     """Return the table of a card; the public sees nothing of attacks."""
-    metrics, config = record.metrics, record.config
+    metrics = record.metrics
+    config = record.config
     found: dict[str, str] = {"league": record.features_from.words}
     if "accuracy" in metrics:
         found["accuracy, public test split, last epoch"] = f"{metrics['accuracy']:.2%}"
@@ -162,7 +171,8 @@ def facts(
     epsilon, delta = cost or (metrics["epsilon"], metrics["delta"])
     if (majority := majority_text(metrics)) and math.isfinite(epsilon):
         found["largest class"] = majority
-    found["epsilon, provable"], found["delta"] = _bound(epsilon), shown(delta)
+    found["epsilon, provable"] = _bound(epsilon)
+    found["delta"] = shown(delta)
     if math.isfinite(epsilon):
         # Of the trial's own releases alone.
         mu = metrics.get("gaussian_mu") if epsilon == metrics.get("epsilon") else None
@@ -191,7 +201,9 @@ def facts(
 
 def guess_of(metrics: Mapping[str, float]) -> float:
     """Return the largest probability of guessing a label right, if it was 1/2 before."""
-    epsilon, delta, mu = metrics["epsilon"], metrics["delta"], metrics.get("gaussian_mu")
+    epsilon = metrics["epsilon"]
+    delta = metrics["delta"]
+    mu = metrics.get("gaussian_mu")
     return guesses_after(epsilon=epsilon, delta=delta, mu=mu)[0.5]
 
 
@@ -214,7 +226,8 @@ def _scores(metrics: Mapping[str, float]) -> dict[str, str]:
 
 def attack_of(record: TrialRecord) -> dict[str, str]:
     """Return the finding of the memorization attack, for the owner of the labels."""
-    metrics, config = record.metrics, record.config
+    metrics = record.metrics
+    config = record.config
     if record.canaries and record.canaries[0] == 0:
         return {"epsilon_m": "none: no label was spoiled for the attack"}
     if metrics.get("epsilon_m_ceiling") == 0:

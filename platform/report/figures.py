@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 import numpy as np
 from markupsafe import Markup
@@ -31,22 +31,39 @@ _SHEET = (Path(__file__).parent / "templates" / "page.css").read_text()
 COLORS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _SHEET[: _SHEET.index("}")]))
 _INK, _SOFT, _LINE, _GRID = (COLORS[name] for name in ("ink", "soft", "line", "grid"))
 _RC: Any = {
-    **{"font.size": 11.5, "text.parse_math": False, "svg.fonttype": "none", "svg.hashsalt": ""},
-    **{"axes.spines.top": False, "axes.spines.right": False, "axes.edgecolor": _LINE},
-    **{"axes.grid": True, "axes.grid.axis": "y", "grid.color": _GRID, "axes.axisbelow": True},
-    **{"text.color": _INK, "axes.titlecolor": _INK, "axes.titlelocation": "left"},
-    **{"axes.titlesize": 12, "axes.titleweight": "bold", "axes.labelcolor": _SOFT},
-    **{"xtick.color": _SOFT, "ytick.color": _SOFT, "legend.frameon": False},
+    "font.size": 11.5,
+    "text.parse_math": False,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.edgecolor": _LINE,
+    "axes.grid": True,
+    "axes.grid.axis": "y",
+    "grid.color": _GRID,
+    "axes.axisbelow": True,
+    "text.color": _INK,
+    "axes.titlecolor": _INK,
+    "axes.titlelocation": "left",
+    "axes.titlesize": 12,
+    "axes.titleweight": "bold",
+    "axes.labelcolor": _SOFT,
+    "xtick.color": _SOFT,
+    "ytick.color": _SOFT,
+    "legend.frameon": False,
     # A title at a given height: matplotlib would measure every label to find one.
     "axes.titley": 1.0,
 }
 #: Width of the figure of accuracy against epsilon.
 _WIDTH = 760.0
 #: Small figures of one kind, lines in one of them, and epochs in a line.
-MOST_PANELS, _MOST_LINES, _MOST_EPOCHS = 12, 8, 80
+MOST_PANELS = 12
+_MOST_LINES = 8
+_MOST_EPOCHS = 80
 _METHODS = 8
 #: Markers in figures, and the same as characters for a page's text.
-_MARKERS, _GLYPHS = "osD^vPX*", "●■◆▲▼✚✖★"
+_MARKERS = "osD^vPX*"
+_GLYPHS = "●■◆▲▼✚✖★"
 _T = TypeVar("_T")
 
 
@@ -71,13 +88,13 @@ class MethodStyle(NamedTuple):
     glyph: str
 
 
-def styles_of(found: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
+def styles_of(points: Sequence[Point], others: Iterable[str] = ()) -> Mapping[str, MethodStyle]:
     """Return each method's style: private ones first, by name; baselines are grey.
 
     `others` have no point.
     """
-    private = {point.variant for point in found if math.isfinite(point.epsilon)}
-    baselines = {point.variant for point in found} - private
+    private = {point.variant for point in points if math.isfinite(point.epsilon)}
+    baselines = {point.variant for point in points} - private
     names = sorted({*private, *baselines, *others}, key=lambda x: (x in baselines, x.casefold(), x))
     styles = {}
     for place, name in enumerate(names):
@@ -121,7 +138,7 @@ def png(path: Path, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Non
 
 
 def _place(
-    figure: Figure, *, left: float, right: float, top: float, bottom: float, share: Any = None
+    figure: Figure, *, left: float, right: float, top: float, bottom: float, share: object = None
 ) -> Axes:
     width, height = figure.get_size_inches() * 72
     box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
@@ -129,7 +146,7 @@ def _place(
 
 
 def trade_off(
-    found: Sequence[Point],
+    points: Sequence[Point],
     styles: Mapping[str, MethodStyle],
     *,
     attack: bool,
@@ -141,29 +158,31 @@ def trade_off(
     refutes the guarantee; none can lie above the dashed ceiling. With a title there is a legend
     too.
     """
-    attack = attack and any(point.epsilon_m_ceiling > 0 for point in found)
+    attack = attack and any(point.epsilon_m_ceiling > 0 for point in points)
     above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
     bottom = above + 250
     height = bottom + (194 if attack else 0) + 42
-    figure, sides = Figure(figsize=(_WIDTH / 72, height / 72)), {"left": 46, "right": _WIDTH - 10}
+    figure = Figure(figsize=(_WIDTH / 72, height / 72))
+    sides = {"left": 46, "right": _WIDTH - 10}
     upper = lowest = _place(figure, **sides, top=above, bottom=bottom)
     upper.set_xscale("log")
-    scale = _scale(found)
+    scale = _scale(points)
     if attack:
         upper.tick_params(labelbottom=False)
         lowest = _place(figure, **sides, top=bottom + 44, bottom=bottom + 194, share=upper)
-        _draw_attack(lowest, found, styles, scale)
-    by = found[0].accuracy_by if found else ChooseBy.TEST
+        _draw_attack(lowest, points, styles, scale)
+    by = points[0].accuracy_by if points else ChooseBy.TEST
     unit = 1.0 if by.of_scores else 100.0
     upper.set_title(by.words if by.of_scores else f"{by.words}, %", color=_SOFT, pad=6)
-    best = front(point for point in found if math.isfinite(point.epsilon))
+    best = front(point for point in points if math.isfinite(point.epsilon))
     for league in {point.league for point in best}:
         steps = [(scale.at(p.epsilon), unit * p.accuracy) for p in best if p.league == league]
         steps.append((scale.high, steps[-1][1]))
         upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
     for variant, style in styles.items():
-        mine = [point for point in found if point.variant == variant]
-        places, heights = [scale.at(p.epsilon) for p in mine], [unit * p.accuracy for p in mine]
+        mine = [point for point in points if point.variant == variant]
+        places = [scale.at(p.epsilon) for p in mine]
+        heights = [unit * p.accuracy for p in mine]
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
         if len(set(map(same_epsilon, private))) == len(private):
             line = (places[: len(private)], heights[: len(private)])
@@ -171,7 +190,7 @@ def trade_off(
         spreads = [unit * point.accuracy_std for point in mine]
         upper.errorbar(places, heights, spreads, fmt="none", ecolor=style.color, elinewidth=1.8)
         _markers(upper, places, heights, style, label=variant)
-    _mark_epsilons(lowest, found, scale)
+    _mark_epsilons(lowest, points, scale)
     if title:
         figure.text(0.02, 1 - 14 / height, title, va="center")
         # matplotlib leaves out names that begin with an underscore.
@@ -198,9 +217,10 @@ class _Scale(NamedTuple):
         return self.beyond if math.isinf(epsilon) else max(epsilon, self.low)
 
 
-def _scale(found: Sequence[Point]) -> _Scale:
-    finite = [p.epsilon for p in found if 0 < p.epsilon < math.inf] or [1.0]
-    low, high = min(finite) / 1.25, max(finite) * 1.25
+def _scale(points: Sequence[Point]) -> _Scale:
+    finite = [p.epsilon for p in points if 0 < p.epsilon < math.inf] or [1.0]
+    low = min(finite) / 1.25
+    high = max(finite) * 1.25
     return _Scale(low, high, high * max(1.25, (high / low) ** 0.1))
 
 
@@ -208,7 +228,8 @@ def _markers(
     axes: Axes, places: Sequence[float], heights: Sequence[float], style: MethodStyle, *, label: str
 ) -> None:
     axes.plot(
-        *(places, heights),
+        places,
+        heights,
         linestyle="none",
         marker=style.marker,
         markersize=9,
@@ -220,14 +241,15 @@ def _markers(
     )
 
 
-def _mark_epsilons(axes: Axes, found: Sequence[Point], scale: _Scale) -> None:
-    end, ticks = scale.high, dict[float, str]()
-    if any(math.isinf(point.epsilon) for point in found):
+def _mark_epsilons(axes: Axes, points: Sequence[Point], scale: _Scale) -> None:
+    end = scale.high
+    ticks = dict[float, str]()
+    if any(math.isinf(point.epsilon) for point in points):
         end = scale.beyond * scale.high**0.1 / scale.low**0.1
         for panel in axes.figure.axes:
             panel.axvline(scale.high, color=_LINE, linestyle=":")
     apart = (end / scale.low) ** 0.05
-    for epsilon in sorted({same_epsilon(point.epsilon) for point in found}):
+    for epsilon in sorted({same_epsilon(point.epsilon) for point in points}):
         words = "no privacy" if math.isinf(epsilon) else bound(epsilon)
         if scale.at(epsilon) > apart * max(ticks, default=0.0):
             ticks[scale.at(epsilon)] = words
@@ -238,22 +260,24 @@ def _mark_epsilons(axes: Axes, found: Sequence[Point], scale: _Scale) -> None:
 
 
 def _draw_attack(
-    axes: Axes, found: Sequence[Point], styles: Mapping[str, MethodStyle], scale: _Scale
+    axes: Axes, points: Sequence[Point], styles: Mapping[str, MethodStyle], scale: _Scale
 ) -> None:
-    ceiling = max(point.epsilon_m_ceiling for point in found)
-    lows = [p.epsilon_m_low for p in found if math.isfinite(p.epsilon_m_low)]
+    ceiling = max(point.epsilon_m_ceiling for point in points)
+    lows = [p.epsilon_m_low for p in points if math.isfinite(p.epsilon_m_low)]
     top = 1.12 * max(*lows, ceiling, 0.1)
-    if any(math.isfinite(point.epsilon) for point in found):
+    if any(math.isfinite(point.epsilon) for point in points):
         curve = np.geomspace(scale.low, scale.high, 49)
         axes.fill_between(curve, np.minimum(curve, top), top, color=COLORS["forbidden"])
         axes.plot(curve[curve <= top], curve[curve <= top], color=_SOFT, linewidth=1.4)
         axes.text(scale.low, 0.86 * top, " more than is guaranteed", color=_SOFT, va="top")
     axes.axhline(ceiling, color=_SOFT, linestyle="--", linewidth=1)
-    words, right = f"ceiling {number(round(ceiling, 2))}", axes.get_yaxis_transform()
+    words = f"ceiling {number(round(ceiling, 2))}"
+    right = axes.get_yaxis_transform()
     axes.text(1, ceiling, words, color=_SOFT, ha="right", va="bottom", transform=right)
     for variant, style in styles.items():
-        mine = [point for point in found if point.variant == variant]
-        places, proved = [scale.at(p.epsilon) for p in mine], [p.epsilon_m_low for p in mine]
+        mine = [point for point in points if point.variant == variant]
+        places = [scale.at(p.epsilon) for p in mine]
+        proved = [p.epsilon_m_low for p in mine]
         most = [min(p.epsilon_m_high, top) for p in mine]
         axes.vlines(places, proved, most, color=style.color, alpha=0.35, linewidth=1.2)
         _markers(axes, places, proved, style, label=variant)
@@ -262,7 +286,7 @@ def _draw_attack(
 
 
 def curves_of(
-    found: Sequence[Point], records: Mapping[str, TrialRecord]
+    points: Sequence[Point], records: Mapping[str, TrialRecord]
 ) -> tuple[str, dict[str, list[Line]]]:
     """Return what learning curves show, accuracy or else loss, and each method's, means over seeds.
 
@@ -270,7 +294,7 @@ def curves_of(
     """
     for shows, metric, factor in (("accuracy", "val_accuracy", 100.0), ("loss", "loss", 1.0)):
         lines: dict[str, list[Line]] = defaultdict(list)
-        for point in found:
+        for point in points:
             by_epoch: dict[float, list[float]] = defaultdict(list)
             for epoch in (each for digest in point.hashes for each in records[digest].curves):
                 if math.isfinite(value := epoch.get(metric, math.nan)):
@@ -313,10 +337,20 @@ def panel(
     *,
     every: Sequence[Line],
     along: str,
-    corner: Any,
+    corner: Literal["lower right", "upper left"],
     diagonal: bool = False,
 ) -> Figure:
-    """Draw one method's lines, the stricter the fainter, on the scales of `every` line."""
+    """Draw one method's lines, the stricter the fainter.
+
+    Args:
+        name: Title.
+        mine: The method's lines.
+        style: Its color and marker.
+        every: Lines of all methods, which set the scales.
+        along: Label of the horizontal axis.
+        corner: Where the legend stands, as matplotlib names places.
+        diagonal: Whether to draw the line of equal values.
+    """
     figure = Figure(figsize=(340 / 72, 220 / 72))
     axes = _place(figure, left=40, right=332, top=26, bottom=184)
     xs = [place for line in every for place in line.along]
@@ -327,8 +361,14 @@ def panel(
     for rank, line in enumerate(mine):
         strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
         label = "no privacy" if math.isinf(line.epsilon) else f"ε {bound(line.epsilon)}"
-        how: Any = {"label": label, "alpha": strength, "marker": "." if diagonal else None}
-        axes.plot(line.along, line.heights, color=style.color, **how)
+        axes.plot(
+            line.along,
+            line.heights,
+            color=style.color,
+            label=label,
+            alpha=strength,
+            marker="." if diagonal else None,
+        )
     axes.legend(loc=corner, fontsize="small")
     room = 0.04 * (max(ys) - min(ys)) or 1.0
     axes.set(xlim=(min(xs), max(xs)), ylim=(max(0.0, min(ys) - room), max(ys) + room), xlabel=along)

@@ -114,7 +114,8 @@ def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
 
 def _quality(point: Point) -> str:
     """Describe a model by its accuracy, and before it by the figures of a rare class."""
-    seeds, by = len(point.hashes), point.accuracy_by
+    seeds = len(point.hashes)
+    by = point.accuracy_by
     if by.of_scores:
         spread = f" (standard deviation {figure_text(by, point.accuracy_std)}, {seeds} seeds)"
         reach = spread if seeds > 1 else interval_text(by, point.scores)
@@ -151,7 +152,8 @@ def _majority(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
 
 def _attack(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
     ceilings = (metrics[digest].get("epsilon_m_ceiling", math.inf) for digest in point.hashes)
-    ceiling, proven = min(ceilings), point.epsilon_m_low
+    ceiling = min(ceilings)
+    proven = point.epsilon_m_low
     if ceiling == 0:
         return "; no memorization attack was made that could prove a leak"
     if proven == 0:

@@ -226,7 +226,9 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
     lines = []
     for charge in kept.charges:
         epsilon, at = total_of_prices([charge], delta=delta)
-        own, touched = readers.get(charge.key, []), charge.indices
+        own = readers.get(charge.key, [])
+        touched = charge.indices
+        # A trial without noise read the labels. What else it read is made of its answers.
         read = [not bare.isdisjoint(record.release_keys) for record in own]
         lines.append(
             LedgerLine(
@@ -246,12 +248,14 @@ def read_folder(path: Path, *, delta: float | None = None) -> FolderLedger:
 
 def _problems(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
     """Signs of lines that are missing beside what the vault's store itself reports."""
-    records, named = results.records.values(), results.identity.vault
+    records = results.records.values()
+    named = results.identity.vault
     if not kept.vault:
         gone = (
             f"{kept.path} is missing, with the ledger of this folder's spending; restore it "
             "from a copy: until then no sum here is complete"
         )
+        # A folder whose trials read nothing may never have had a vault.
         trace = named is not None or any(record.release_keys for record in records)
         return (gone,) if trace else ()
     found = [*kept.problems, *lost_fits(results.path.parent.parent)]
@@ -260,6 +264,7 @@ def _problems(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
             f"{kept.path} is not the vault that sweep.json beside it names; no sum includes what "
             "that vault spent"
         )
+    # The reverse, a line that no trial has read, is of a trial that was cut off.
     known = {charge.key for charge in kept.charges}
     for record in records:
         if missing := [key for key in record.release_keys if key not in known]:
@@ -320,6 +325,7 @@ def spent_by(groups: Sequence[Sequence[FolderLedger]], *, delta: float) -> Total
 
     every = [sweep for group in groups for sweep in group]
     plans = [plan_of(sweep.identity) for sweep in every if sweep.lines]
+    # A single sweep that learned costs its plan at least, whatever its lines add up to.
     total = lines_of(groups).at_least(*plans)
     dearest = [sweep.dearest(delta=delta) for sweep in every if sweep.is_planned]
     if not dearest:
@@ -344,6 +350,7 @@ def total_of(groups: Sequence[Sequence[Charge]], *, delta: float) -> Total:
     private = [[charge for charge in group if not charge.hands_out] for group in groups]
     noisy = [charge for group in private for charge in group]
     epsilon, at = least_total(partial(_epsilon, private), noisy, delta=delta)
+    # Labels that were handed out have no epsilon, and would make every sum infinite.
     handed_out = sum(map(len, groups)) - len(noisy)
     return Total(
         releases=len(noisy) + handed_out,
@@ -384,6 +391,7 @@ def _groups(folders: Sequence[FolderLedger]) -> list[list[FolderLedger]]:
             "labels": folder.kept.labels,
             "data": folder.fingerprint,
         }
+        # An empty mark is left out: two folders that both lack it need not be alike.
         marks.append({(name, mark) for name, mark in facts.items() if mark})
     alike = np.array([[bool(mine & other) for other in marks] for mine in marks])
     count, group_of = connected_components(alike, directed=False)
@@ -411,6 +419,7 @@ def _copies_marked(folders: Iterable[FolderLedger]) -> tuple[list[FolderLedger],
                 "are the same releases and count once. Later releases of each copy have their own "
                 "noise and count separately"
             )
+        # The first folder that has a line stays its origin, also of further copies.
         origins = {**dict.fromkeys(digests, str(folder.path)), **origins}
     return done, notes
 
@@ -434,7 +443,8 @@ def sentences(lines: Iterable[LedgerLine], *, public: bool = False) -> list[str]
 
 
 def _sentence(group: Sequence[LedgerLine], *, public: bool) -> str:
-    first, number = group[0], len(group)
+    first = group[0]
+    number = len(group)
     readers = {record.hash: record.variant for line in group for record in line.readers}
     # The names of a comparison's lines are the sweep's own words. That no trial on the public page
     # has read a line is not for the public either.
@@ -516,6 +526,7 @@ def ledger_report(folders: Sequence[str], *, delta: float | None = None) -> dict
         )
     places = {place.resolve(): place for each in folders for place in _results_in(Path(each))}
     found, notes = _copies_marked(read_folder(each, delta=delta) for each in places.values())
+    # One delta for all: epsilons at different deltas can't be added.
     at = max(folder.delta for folder in found) if delta is None else delta
     groups = _groups(found)
     total = spent_by(groups, delta=at)
@@ -644,8 +655,10 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
     ledger, everybody = joint_ledger(noisy)
     total, at = ledger.total(delta=asked)
     total = stated(total)
+    # At the delta of the total, so that persons can be compared with it.
     paid = ledger.epsilon_per_label(delta=at) if isfinite(total) else np.full(len(everybody), total)
-    words, told = [f"{folder}: {counted(len(lines), 'release')}"], []
+    words = [f"{folder}: {counted(len(lines), 'release')}"]
+    told = []
     cohorts: list[dict[str, Any]] = []
     unseen = np.ones(len(everybody), dtype=bool)
     for number, (charge, side) in enumerate(lines, start=1):
@@ -659,6 +672,7 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
         )
         if side.people is None:
             continue
+        # Each person joins with the first release that names it.
         members = np.searchsorted(everybody, np.unique(side.names))
         members = members[unseen[members]]
         unseen[members] = False

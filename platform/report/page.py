@@ -95,9 +95,16 @@ def page(
 ) -> str:
     """Return the page of a sweep's trials, failed ones too.
 
-    The public sees nothing that was made of true labels or canaries. `ledger` has the totals as in
-    the sweep's JSON; `left` trials are still to run; `audits`: whether the page of audits lies
-    beside it.
+    Args:
+        records: Finished and failed trials.
+        title: Title of the page.
+        audience: The public sees nothing that was made of true labels or canaries.
+        ledger: Totals, as in the sweep's JSON.
+        releases: Sentences on the releases.
+        running: Whether the sweep still runs.
+        left: Number of trials that are still to run; None where that is not known.
+        choose_by: Figure by which trials are compared; the default of the data if None.
+        audits: Whether the page of audits lies beside it.
     """
     owner = audience is Audience.OWNER
     found = points(records, choose_by=choose_by)
@@ -166,54 +173,54 @@ def title_of(record: TrialRecord) -> str:
 
 
 def _columns(
-    found: Sequence[Point], records: Mapping[str, TrialRecord], *, owner: bool
+    points: Sequence[Point], records: Mapping[str, TrialRecord], *, owner: bool
 ) -> list[Column]:
     def column(title: str, values: Iterable[Any], term: str = "", *, text: bool = False) -> Column:
         cells = [each if isinstance(each, Cell) else _cell(each) for each in values]
         return Column(title, cells, term, text)
 
     # Epsilon and accuracy stand side by side on a telephone too, whichever accuracies there are.
-    columns = [column("method", (point.variant for point in found), text=True)]
-    columns.append(column("epsilon", (bound(point.epsilon) for point in found), "epsilon"))
-    columns += [column(title, cells, term) for title, cells, term in _scores(found)]
-    if any(point.accuracy_test is not None for point in found) or not found:
-        columns.append(column("accuracy, %", map(_measured, found), "accuracy"))
-    if any(point.estimate is not None for point in found):
-        columns.append(column("estimated, %", map(_estimated, found), "estimated accuracy"))
-    columns.append(column("delta", (bound(point.delta) for point in found), "delta"))
-    guesses = ([guess_of(records[each].metrics) for each in point.hashes] for point in found)
+    columns = [column("method", (point.variant for point in points), text=True)]
+    columns.append(column("epsilon", (bound(point.epsilon) for point in points), "epsilon"))
+    columns += [column(title, cells, term) for title, cells, term in _scores(points)]
+    if any(point.accuracy_test is not None for point in points) or not points:
+        columns.append(column("accuracy, %", map(_measured, points), "accuracy"))
+    if any(point.estimate is not None for point in points):
+        columns.append(column("estimated, %", map(_estimated, points), "estimated accuracy"))
+    columns.append(column("delta", (bound(point.delta) for point in points), "delta"))
+    guesses = ([guess_of(records[each].metrics) for each in point.hashes] for point in points)
     columns.append(column("guess, %", (percent(max(each)) for each in guesses), "guess"))
     if owner:
-        columns.append(column("epsilon_m", map(_attack, found), "epsilon_m"))
-        ceilings = (round(point.epsilon_m_ceiling, 2) or None for point in found)
+        columns.append(column("epsilon_m", map(_attack, points), "epsilon_m"))
+        ceilings = (round(point.epsilon_m_ceiling, 2) or None for point in points)
         columns.append(column("ceiling", ceilings, "ceiling"))
-    for key in settings_beside_epsilon(found):
-        values = (dict(point.point).get(key) for point in found)
+    for key in settings_beside_epsilon(points):
+        values = (dict(point.point).get(key) for point in points)
         columns.append(column(short_key(key), values, text=True))
-    columns.append(column("seeds", (len(point.hashes) for point in found), "seed"))
-    columns.append(column("noise", (point.noise for point in found), "noise", text=True))
-    if len(leagues_of(found)) > 1:
-        columns.append(column("league", (point.league for point in found), "league", text=True))
+    columns.append(column("seeds", (len(point.hashes) for point in points), "seed"))
+    columns.append(column("noise", (point.noise for point in points), "noise", text=True))
+    if len(leagues_of(points)) > 1:
+        columns.append(column("league", (point.league for point in points), "league", text=True))
     return columns
 
 
-def _scores(found: Sequence[Point]) -> Iterator[tuple[str, list[Cell], str]]:
+def _scores(points: Sequence[Point]) -> Iterator[tuple[str, list[Cell], str]]:
     """Columns of the figure that compares points, and of those of a rare class."""
-    shown = [found[0].accuracy_by.metric] if found and found[0].accuracy_by.of_scores else []
-    if any(is_rare(point.scores) for point in found):
+    shown = [points[0].accuracy_by.metric] if points and points[0].accuracy_by.of_scores else []
+    if any(is_rare(point.scores) for point in points):
         for name in ("roc_auc", "average_precision"):
-            shown += [each for each in (name, f"{name}_estimated") if each in found[0].scores]
+            shown += [each for each in (name, f"{name}_estimated") if each in points[0].scores]
     for name in dict.fromkeys(shown):
         base, estimated, _ = name.partition("_estimated")
         cells = []
-        for point in found:
+        for point in points:
             ends = [point.scores.get(f"{name}_{end}") for end in ("low", "high")]
             small = " to ".join(figure_text(base, end) for end in ends if end is not None)
             cells.append(Cell(figure_text(base, point.scores[name]), small))
         yield f"estimated {SCORES[base]}" if estimated else SCORES[base], cells, SCORES[base]
 
 
-def _cell(value: Any) -> Cell:
+def _cell(value: object) -> Cell:
     return Cell("" if value is None else number(value))
 
 
@@ -269,14 +276,15 @@ def _value(value: object) -> str:
 
 
 def _panels(
-    found: Sequence[Point],
+    points: Sequence[Point],
     records: Mapping[str, TrialRecord],
     styles: Mapping[str, MethodStyle],
 ) -> Iterator[dict[str, Any]]:
-    shows, curves = curves_of(found, records)
-    accurate, percent = shows == "accuracy", "Accuracy on the public test split, in percent,"
+    shows, curves = curves_of(points, records)
+    accurate = shows == "accuracy"
+    percent = "Accuracy on the public test split, in percent,"
     reliability: dict[str, list[Line]] = defaultdict(list)
-    for point in found:
+    for point in points:
         if rows := sorted(records[point.hashes[0]].reliability):
             scores, shares, _ = zip(*rows, strict=True)
             reliability[point.variant].append(Line(point.epsilon, scores, shares))
@@ -324,10 +332,10 @@ def write_report(
     return private
 
 
-def _write_table(found: Sequence[Point], path: Path) -> None:
-    best = {point.hashes for point in front(found)}
+def _write_table(points: Sequence[Point], path: Path) -> None:
+    best = {point.hashes for point in front(points)}
     rows = []
-    for point in found:
+    for point in points:
         first = {"variant": point.variant, **dict(point.point), "accuracy": point.accuracy_test}
         own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
         rows.append({**first, **own, **row_of(point)})

@@ -86,14 +86,14 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
     )
 
 
-def settings_beside_epsilon(found: Sequence[Point]) -> list[str]:
+def settings_beside_epsilon(points: Sequence[Point]) -> list[str]:
     """Return axes of the search space in order, but for one that repeats epsilon."""
-    keys = dict.fromkeys(key for point in found for key, _ in point.point)
-    return [key for key in keys if not _is_epsilon(key, found)]
+    keys = dict.fromkeys(key for point in points for key, _ in point.point)
+    return [key for key in keys if not _is_epsilon(key, points)]
 
 
-def _is_epsilon(key: str, found: Sequence[Point]) -> bool:
-    asked = [(dict(point.point).get(key), point.epsilon) for point in found]
+def _is_epsilon(key: str, points: Sequence[Point]) -> bool:
+    asked = [(dict(point.point).get(key), point.epsilon) for point in points]
     return key.endswith("epsilon") and all(
         isinstance(value, int | float) and same_epsilon(value) == same_epsilon(epsilon)
         for value, epsilon in asked
@@ -116,15 +116,15 @@ def front(candidates: Iterable[Point]) -> list[Point]:
     return [point for own in best.values() for point in own]
 
 
-def noise_among(found: Sequence[Point]) -> ChoiceNoise:
+def noise_among(points: Sequence[Point]) -> ChoiceNoise:
     """Return the noise of a choice among points, at least one."""
-    values, noises = ([getattr(x, name) for x in found] for name in ("accuracy", "noise_std"))
-    return ChoiceNoise.among(values, noises, by=found[0].accuracy_by)
+    values, noises = ([getattr(x, name) for x in points] for name in ("accuracy", "noise_std"))
+    return ChoiceNoise.among(values, noises, by=points[0].accuracy_by)
 
 
-def leagues_of(found: Iterable[Point]) -> list[str]:
+def leagues_of(points: Iterable[Point]) -> list[str]:
     """Return the leagues of some points, each once."""
-    return sorted({point.league for point in found})
+    return sorted({point.league for point in points})
 
 
 def row_of(point: Point) -> dict[str, Any]:

@@ -4,6 +4,7 @@
     config.json   settings and figures
     ledger.json   what was released of the labels, and what that cost
     model/        the trained model, if one was kept
+    nist_sp_800_226.md    the questions of that publication, with a record of a registry
 
 Every file is made anew of named values, and nothing is copied. A value is public because it is
 named, never because it was forgotten: metrics one by one in `accuracy_figures.py`, settings here.
@@ -33,10 +34,13 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
+import yaml
+
 import labeldp
 from labeldp.mechanisms.ledger import Budget, Total, shown
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
+from labeldp.platform.report import evidence
 from labeldp.platform.report.card import public_card
 from labeldp.platform.report.ledger import (
     Audience,
@@ -65,7 +69,7 @@ from labeldp.platform.settings.metrics import PUBLIC
 from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.catalog import DATASETS
-from labeldp.trainers.data.files import make_folder
+from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
 from labeldp.trainers.settings.own_models import OwnModel
@@ -87,8 +91,12 @@ _NOTHING = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
 _PUBLIC_CURVES = ("epoch", "val_accuracy")
 #: Settings whose values are numbers, truth values or nothing.
 _PLAIN_SETTINGS = (
-    *("seed", "data.limit", "noise.secure", "noise.draw"),
-    *("evaluation.held_out_share", "evaluation.epsilon"),
+    "seed",
+    "data.limit",
+    "noise.secure",
+    "noise.draw",
+    "evaluation.held_out_share",
+    "evaluation.epsilon",
 )
 #: Published as their sum.
 _REPLACED = ("audit.canaries", "audit.coin_canaries")
@@ -109,12 +117,13 @@ def publish(
     to: Path,
     with_model: bool = True,
     allow_code: str | None = None,
+    registry: Path | None = None,
     **choice: Any,
 ) -> dict[str, Any]:
     """Write a trial's public folder `to`, which does not exist yet or is empty.
 
     `trial` begins its hash, or is `best`; `allow_code` is as of `load_model`, `choice` as of
-    `selected`.
+    `selected`. `registry` is a new file for a record of OpenDP's registry (`evidence`).
 
     Returns:
         Facts for the owner. `left_out` names what stays; `trial` is the trial's own hash, which is
@@ -125,14 +134,32 @@ def publish(
         ValueError: The trial, or something of it, must stay with the owner.
     """
     to = to.expanduser().absolute()
+    # Before the work: a folder that exists could hold what was published of another trial.
     check_target(to, results=results)
+    if registry is not None and (registry.exists() or not registry.parent.is_dir()):
+        raise ValueError(f"--registry is {registry}; name a new file, in a folder that exists")
     folder = read_folder(results)
     chosen = selected(folder, trial, **choice)
     noise = noise_of(folder, chosen.record)
     public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
     files = _files(folder, chosen, public, with_model=with_model, allow_code=allow_code)
-    search(files, folder=folder, records=[chosen.record])
+    record = b""
+    if registry is not None:
+        found = evidence.registry_record(
+            public,
+            chosen,
+            _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record]),
+            has_model=any(name.startswith("model/") for name in files),
+            of_persons=bool(chosen.record.config.get("data.group_column")),
+        )
+        record = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100).encode()
+        files[evidence.PAGE] = evidence.answers(found, noise=public.noise).encode()
+    # A second look at the bytes: whatever was forgotten above is refused here.
+    search({**files, "the registry's record": record}, folder=folder, records=[chosen.record])
     write_folder(to, with_signature(files))
+    if registry is not None:
+        with whole_file(registry) as file:
+            file.write(record)
     stays = left_out(chosen.record, public)
     if not any(name.startswith("model/") for name in files):
         stays.append("model: none was kept" if with_model else "model: not wanted")
@@ -159,9 +186,11 @@ def _files(
     with_model: bool,
     allow_code: str | None,
 ) -> dict[str, bytes]:
+    # All releases on which the trial depends, not only those that it read.
     lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
-    fingerprint, cost = public_digest(folder.fingerprint), chosen.cost
+    fingerprint = public_digest(folder.fingerprint)
+    cost = chosen.cost
     model: Mapping[str, bytes] = {}
     if with_model and chosen.record.finished and place is not None:
         model = public_model(
@@ -195,7 +224,8 @@ def _files(
         },
         "figures": {
             **public_metrics(public.metrics),
-            **{"epsilon": cost.epsilon, "delta": cost.delta},
+            "epsilon": cost.epsilon,
+            "delta": cost.delta,
         },
         "private": is_private(cost.epsilon, public.noise),
         "noise": public.noise.value,
@@ -217,7 +247,7 @@ def _files(
 
 
 def _seen_by(
-    folder: FolderLedger, keys: Collection[str], shown: list[TrialRecord]
+    folder: FolderLedger, keys: Collection[str], records: list[TrialRecord]
 ) -> list[LedgerLine]:
     """Return lines as if only the published trials had read them.
 
@@ -226,7 +256,7 @@ def _seen_by(
     """
     return [
         replace(
-            line, of_baseline=False, readers=tuple(each for each in line.readers if each in shown)
+            line, of_baseline=False, readers=tuple(each for each in line.readers if each in records)
         )
         for line in folder.lines_of(keys)
     ]
@@ -304,6 +334,7 @@ def search(
     for what, text in _owners(folder, records):
         if len(text) < _LONG_ENOUGH:
             continue
+        # As each kind of file writes it.
         forms = {text.encode(), json.dumps(text)[1:-1].encode(), html.escape(text).encode()}
         for name, content in files.items():
             if any(form in content for form in forms):
@@ -470,7 +501,7 @@ def _declared(prefix: str, settings: type) -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{entry.name}", kind
 
 
-def _fits(value: Any, kind: Any) -> bool:
+def _fits(value: object, kind: object) -> bool:
     """Whether a value is of a type that can hold no text but words of an enumeration."""
     if get_origin(kind) in (Union, UnionType):
         return any(_fits(value, each) for each in get_args(kind))
@@ -510,15 +541,22 @@ def public_model(
 ) -> dict[str, bytes]:
     """Return the files of a trial's model as they are published, by name.
 
-    `cost` is the price of the releases on which the trial depends, `own` of those that it read
-    itself, as the model has it.
+    Args:
+        folder: The model's folder.
+        record: The trial's record, as its owner has it.
+        public: The same without what is the owner's.
+        fingerprint: Of the data.
+        cost: Price of the releases on which the trial depends.
+        own: Price of the releases that it read itself, as the model has it.
+        allow_code: Module of the user's own network, which may be imported.
 
     Raises:
         ModelFileError: It can't be read.
         ValueError: It is another trial's, or holds text where none belongs.
     """
     model = load_model(folder, allow_code=allow_code)
-    origin, config = model.origin, public.config
+    origin = model.origin
+    config = public.config
     facts: dict[str, tuple[Any, Any]] = {
         "trial": (origin.trial, record.hash),
         "method": (origin.method, config["method"]),
@@ -556,7 +594,7 @@ def public_model(
     return files
 
 
-def _text_elsewhere(value: Any, allowed: tuple[str, ...], key: str = "") -> str | None:
+def _text_elsewhere(value: object, allowed: tuple[str, ...], key: str = "") -> str | None:
     if isinstance(value, str):
         return None if key in allowed else key
     if isinstance(value, Mapping):

@@ -94,12 +94,14 @@ def selected(
                 f"a seed; epsilons that there are: {there}"
             )
         accuracy = chosen_by(metrics, choose_by or folder.identity.choose_by)
+        # Where noise decides, the best is the luckiest, and its accuracy is not what it shows.
         refuse_lottery(metrics, by=accuracy)
         chosen = max(
             rivals,
             key=lambda x: (accuracy.rank(x.metrics[accuracy.metric]), -x.metrics["epsilon"]),
         )
-        by, doubt = accuracy.long_words, doubt_of(metrics, by=accuracy)
+        by = accuracy.long_words
+        doubt = doubt_of(metrics, by=accuracy)
     elif at_epsilon is not None or choose_by is not None:
         raise ValueError(
             f"--at-epsilon and --choose-by go with --trial {BEST} only; leave them out to publish "
@@ -115,6 +117,7 @@ def selected(
             f"trial {chosen.hash} is not published: {why}. If you mean to publish it all the same, "
             f"confirm it: {again}"
         )
+    # Failed trials too: that they failed is a result of their releases, and part of the choice.
     among = {record.hash: record for record in (*rivals, *failed, chosen)}
     for record in among.values():
         check_record(folder, record)
@@ -142,7 +145,8 @@ def check_whole(folder: FolderLedger) -> None:
 
 def check_record(folder: FolderLedger, record: TrialRecord) -> None:
     """Refuse a finished trial whose record and the ledger contradict each other."""
-    stated, paid = record.metrics.get("epsilon"), cost_of(folder, [record])
+    stated = record.metrics.get("epsilon")
+    paid = cost_of(folder, [record])
     if stated is not None and not Budget(epsilon=max(stated, 1e-300)).allows(paid.epsilon):
         raise ValueError(
             f"the record of trial {record.hash} states epsilon {stated:g}, and by the ledger of "

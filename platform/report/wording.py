@@ -10,13 +10,13 @@
 
 import math
 import re
-from typing import Any
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountSums
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.coverage import CoverageChoice
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import shown
@@ -49,12 +49,13 @@ RELEASES: dict[type, str] = {
     AmountChannel: "release of amounts by a channel",
     AmountSums: "release of noisy sums of amounts",
     ScoreHistogram: "noisy histogram of labels by a model's scores",
+    CoverageChoice: "choice of a threshold of prediction sets",
     PublishedClasses: "list of the classes, read off the labels",
     NoNoise: "copy of the labels without any noise",
 }
 
 
-def number(value: Any) -> str:
+def number(value: object) -> str:
     """Return a float in at most four digits, any other value as it is written."""
     if not isinstance(value, float):
         return str(value)

@@ -47,8 +47,8 @@ from labeldp.trainers.base import (
 )
 from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
+from labeldp.trainers.methods.settings import AlibiConfig, AmountsConfig, Noise, Task
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.methods import AlibiConfig, AmountsConfig, Noise, Task
 
 #: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
 LAMBDA = "trainer.lambda"
@@ -308,7 +308,8 @@ class AuditSettings:
         Both kinds share what may be spoiled, half of it each; where that is too little for both,
         the memorization attack has all of it, and nothing where there are two classes.
         """
-        canaries, coins = self.canaries, self.coin_canaries
+        canaries = self.canaries
+        coins = self.coin_canaries
         if canaries is not None and coins is not None:
             return self
         left = num_labels // LABELS_PER_CANARY - self.spoiled
@@ -333,7 +334,8 @@ class AuditSettings:
 
 def spoiled_text(kinds: tuple[int, int], *, num_labels: int | None = None) -> str:
     """Return how many labels were spoiled for both audits, or why epsilon_m is missing."""
-    (canaries, coin_canaries), spoiled = kinds, sum(kinds)
+    canaries, coin_canaries = kinds
+    spoiled = canaries + coin_canaries
     of_all = "" if num_labels is None else f" of {num_labels:,} labels"
     if spoiled:
         share = "" if num_labels is None else f" ({100 * spoiled / num_labels:.2g}%)"
@@ -545,7 +547,7 @@ class TrialConfig:
         return isinstance(self.trainer, AmountsConfig)
 
 
-def _method(name: Any) -> type:
+def _method(name: object) -> type:
     if not isinstance(name, str) or name not in METHODS:
         raise ConfigurationError(f"method is {name!r}; {near_miss(str(name), METHODS)}")
     return METHODS[name]
@@ -675,7 +677,7 @@ def to_yaml(values: TrialConfig | Mapping[str, Any], section: str = "") -> str:
     )
 
 
-def each_text(value: Any, change: Callable[[str, str], Any], path: str = "") -> Any:
+def each_text(value: object, change: Callable[[str, str], Any], path: str = "") -> Any:
     """Return a value with `change(text, path)` in place of each text."""
     if isinstance(value, Mapping):
         return {k: each_text(v, change, f"{path}.{k}".lstrip(".")) for k, v in value.items()}

@@ -9,6 +9,8 @@ Traceback (most recent call last):
 ValueError: method is 'alibbi'; did you mean alibi or agibi?
 >>> choose(epsilon=1.0, delta=1e-5, num_classes=10)[0]
 'moment_labels'
+>>> [choose(epsilon=e, delta=1e-5, num_classes=10, rows=60_000)[0] for e in (0.05, 0.1)]
+['cluster_labels', 'moment_labels']
 >>> choose(epsilon=4.0, delta=1e-5, num_classes=10)[1]
 'epsilon 4 leaves 86% of labels of 10 classes right, more than 60%: single labels teach most'
 """
@@ -19,11 +21,13 @@ from functools import partial
 from typing import Any
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.randomized_response import keep_probability
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.extensions import Registry
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.pate_settings import PateConfig
+from labeldp.trainers.methods.settings import (
     LEAST_INFORMATION,
     AlibiConfig,
     AlibiPriorConfig,
@@ -42,14 +46,17 @@ from labeldp.trainers.settings.methods import (
     TableStackConfig,
     kept_information,
     label_mechanism,
+    worthwhile,
 )
-from labeldp.trainers.settings.pate import PateConfig
 from labeldp.trainers.settings.trainer import what_is_missing
 
 #: Takes a method by the rule of `choose`.
 AUTO = "auto"
 #: Single labels are used where randomized response leaves them as they are this often.
 ENOUGH_KEPT = 0.6
+#: Counts in clusters are taken in place of sums where fewer of these are worthwhile for each class,
+#: of ten at most: more classes were not measured.
+FUNCTIONS_EACH = 7
 #: From so many classes on, a network learns from numbers without names: pixels and embeddings.
 NETWORK_CLASSES = 10
 
@@ -312,13 +319,16 @@ def name_of(config: Mapping[str, Any]) -> str:
     return max(fitting, key=lambda each: len(each.changes)).name
 
 
-def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]:
+def choose(
+    *, epsilon: float, delta: float, num_classes: int, rows: int | None = None
+) -> tuple[str, str]:
     """Return the name of a method and the reason; the rule uses public facts alone.
 
     Sums over many labels (`moment_labels`) take little noise, but only show smooth functions of the
     features. Single labels, each with its own noise, win where randomized response keeps more than
     six in ten (docs/python.md has the measurements). Sums have Gaussian noise and hold at a delta;
-    at delta 0 counts in clusters, which are pure, take their place.
+    at delta 0 counts in clusters, which are pure, take their place. So they do where noise leaves
+    few sums worthwhile for each class, by the number of rows; None stands for many.
     """
     _validate.positive(epsilon=epsilon)
     share = keep_probability(epsilon=epsilon, num_classes=num_classes)
@@ -329,6 +339,14 @@ def choose(*, epsilon: float, delta: float, num_classes: int) -> tuple[str, str]
     why = f"{facts}, less than {ENOUGH_KEPT:.0%}: sums over many labels teach more than single ones"
     if delta == 0:
         return "cluster_labels", f"{why}; delta is 0, and counts are pure"
+    if rows is not None:
+        noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
+        functions = worthwhile(rows=rows, noise_std=noise_std)
+        if functions < FUNCTIONS_EACH * min(num_classes, NETWORK_CLASSES):
+            return "cluster_labels", (
+                f"{why}; of {rows:,} rows, noise leaves {functions} sums worthwhile, too few for "
+                f"{num_classes} classes: counts in clusters of rows say more"
+            )
     return "moment_labels", why
 
 

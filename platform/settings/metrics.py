@@ -46,22 +46,31 @@ _OWNERS = (PRIVATE_PREFIX, "epsilon_m_", "ensemble_accuracy", "vote_label_accura
 SCORE_FIGURES = (
     *SCORES,
     *(f"{name}_estimated{part}" for name in (*SCORES, "positive_share") for part in _PARTS),
-    *("majority_share", "minority_share", "majority_share_estimated", "minority_share_estimated"),
+    "majority_share",
+    "minority_share",
+    "majority_share_estimated",
+    "minority_share_estimated",
     "threshold_estimated",
-    *("share_beyond_bounds", "share_at_bounds_estimated"),
+    "share_beyond_bounds",
+    "share_at_bounds_estimated",
 )
 #: May be published: measured on public test labels, or part of releases that are paid for.
 PUBLIC = (
     "accuracy",
     *(f"accuracy_estimated{part}" for part in (*_PARTS[:4], "_sampling_error", "_count_scale")),
     *SCORE_FIGURES,
-    *("majority_share_by_model", "epsilon", "delta", "gaussian_mu", "epsilon_sanitized"),
+    "majority_share_by_model",
+    "epsilon",
+    "delta",
+    "gaussian_mu",
+    "epsilon_sanitized",
 )
 _ESTIMATED = "accuracy_estimated"
 #: Behind the end of a figure's range that noise took it over.
 BEYOND = " (noise reaches beyond)"
 #: A class with a smaller share, and a small one beside the largest class, is rare.
-_RARE, _BESIDE_LARGEST = 0.1, 0.25
+_RARE = 0.1
+_BESIDE_LARGEST = 0.25
 #: The most noise, and luck of the best, that a choice may rest on, as shares of the labels.
 MOST_NOISE = 0.1
 
@@ -171,7 +180,8 @@ def resolve(
     `amounts`, errors take the place of accuracy.
     """
     if asked is not None and asked.error.of_amounts != amounts and asked.of_scores:
-        kind, others = ("classes", "amounts") if asked.of_amounts else ("amounts", "classes")
+        kind = "classes" if asked.of_amounts else "amounts"
+        others = "amounts" if asked.of_amounts else "classes"
         raise ValueError(
             f"trials can't be chosen by {asked.words}: it is a figure of {others}, and these "
             f"labels are {kind}; leave --choose-by out, or choose by test or estimated"
@@ -257,18 +267,18 @@ def scores_text(figures: Mapping[str, float]) -> str:
     return ", ".join(parts)
 
 
-def figures_of(found: AccuracyEstimate | None) -> dict[str, float]:
+def figures_of(estimate: AccuracyEstimate | None) -> dict[str, float]:
     """Return an estimate as figures of a trial: value, standard error and 95% interval."""
-    if found is None:
+    if estimate is None:
         return {}
-    low, high = found.interval()
+    low, high = estimate.interval()
     return {
-        _ESTIMATED: found.accuracy,
-        f"{_ESTIMATED}_error": found.error,
+        _ESTIMATED: estimate.accuracy,
+        f"{_ESTIMATED}_error": estimate.error,
         f"{_ESTIMATED}_low": low,
         f"{_ESTIMATED}_high": high,
-        f"{_ESTIMATED}_sampling_error": found.sampling_error,
-        f"{_ESTIMATED}_count_scale": found.count_scale,
+        f"{_ESTIMATED}_sampling_error": estimate.sampling_error,
+        f"{_ESTIMATED}_count_scale": estimate.count_scale,
     }
 
 
@@ -390,7 +400,8 @@ class ChoiceNoise:
         Errors of amounts are shares of the largest, since they have units.
         """
         unit = max(map(abs, values)) or 1.0 if by.of_amounts else 1.0
-        found, noises = sorted(by.rank(each) / unit for each in values), [x / unit for x in noises]
+        found = sorted(by.rank(each) / unit for each in values)
+        noises = [x / unit for x in noises]
         lead = found[-1] - found[-2] if len(found) > 1 else None
         return cls(candidates=len(found), noise=max(noises), lead=lead, words=by.words)
 

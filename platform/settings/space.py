@@ -23,7 +23,7 @@ from labeldp.mechanisms import _validate
 class _Values:
     values: tuple[Any, ...]
 
-    def __init__(self, *values: Any) -> None:
+    def __init__(self, *values: object) -> None:
         """Take values, or one list, tuple or array of them; NumPy's numbers become Python's."""
         if len(values) == 1 and isinstance(values[0], list | tuple | np.ndarray):
             values = tuple(values[0])

@@ -30,8 +30,8 @@ from labeldp.platform.settings.configuration import (
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.space import Axis, Grid, points, without_seeds
 from labeldp.trainers.base import near_miss
+from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.pate import EnsembleConfig
 
 #: All trials of a sweep share one vault, so that the settings that decide its labels are equal.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")
@@ -248,7 +248,9 @@ class SweepOptions:
 
 def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     """Return the sweep at the requested size, with the chosen lines after overrides."""
-    sized, name, lines = sweep, options.preset, sweep.variants
+    sized = sweep
+    name = options.preset
+    lines = sweep.variants
     if name is not None:
         if name not in sweep.presets:
             hint = near_miss(name, sweep.presets) if sweep.presets else "it has none: leave it out"
@@ -256,7 +258,8 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         sized = resized(sweep, sweep.presets[name])
         lines = sweep.presets[name].variants or lines
     if options.smoke:
-        sized, lines = resized(sized, sweep.smoke), sweep.smoke.variants or lines
+        sized = resized(sized, sweep.smoke)
+        lines = sweep.smoke.variants or lines
     if options.overrides.get("data.name") == "own":  # a file of the user's replaces the data set
         sized = _without_canaries(sized)
     asked = options.overrides

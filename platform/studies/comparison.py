@@ -29,8 +29,8 @@ from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.platform.studies.presets import EPOCHS as NETWORK_EPOCHS
 from labeldp.platform.studies.presets import network_preset
 from labeldp.trainers.base import FeatureSet
-from labeldp.trainers.settings.methods import AlibiConfig, PriorSource
-from labeldp.trainers.settings.pate import AggregatorKind, StudentKind
+from labeldp.trainers.methods.pate_settings import AggregatorKind, StudentKind
+from labeldp.trainers.methods.settings import AlibiConfig, PriorSource
 from labeldp.trainers.settings.schedules import (
     FULL_WIDTH,
     HALF_WIDTH,
@@ -45,7 +45,8 @@ LARGER_EPSILONS = (0.1, 0.2, 0.5, 1.0, 2.0, 4.0, 8.0)
 REPETITIONS = 3
 _EPOCHS = 12
 #: PATE: how many teachers answer how many queries. Its noise follows from epsilon.
-_TEACHERS, _ANSWERS = 800, 300
+_TEACHERS = 800
+_ANSWERS = 300
 #: Training of every method, in place of its own defaults.
 SHARED: Mapping[str, Any] = {
     "trainer.epochs": _EPOCHS,
@@ -175,7 +176,9 @@ def comparison(dataset: str, *, photographs: bool = False, **presets: Preset) ->
 # --- `--preset network` ---------------------------------------------------------------------------
 
 #: Where sums of labels tell more, where single labels do, and where full width is worth its time.
-_LEAST, _MANY, _MOST = (0.1, 0.2, 0.5, 1.0, 2.0), (1.0, 2.0, 4.0), (2.0, 4.0)
+_LEAST = (0.1, 0.2, 0.5, 1.0, 2.0)
+_MANY = (1.0, 2.0, 4.0)
+_MOST = (2.0, 4.0)
 _FEW = (0.5, 1.0)
 _ON_IMAGES: Mapping[str, Any] = {"prior__features": FeatureSet.RANDOM_PATCHES}
 #: Epochs of a night.
@@ -191,7 +194,8 @@ def network_comparison(*, mirrored: bool = True, night: bool = False) -> Preset:
     `mirrored`: whether a mirror image shows the same class. `night`: full width and thirty epochs,
     some hours a trial, for every line.
     """
-    epochs, width = (_NIGHT, FULL_WIDTH) if night else (NETWORK_EPOCHS, HALF_WIDTH)
+    epochs = _NIGHT if night else NETWORK_EPOCHS
+    width = FULL_WIDTH if night else HALF_WIDTH
     line = partial(_line, shared={"trainer.epochs": epochs, "trainer.width": width})
     source: dict[str, Any] = {"prior__source": PriorSource.MOMENTS}
     staged = line("staged_moment_labels", _LEAST, **source, **_ON_IMAGES, **_SHORT)

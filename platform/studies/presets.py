@@ -14,14 +14,14 @@ from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
 from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
-from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.pate import (
+from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
     PateConfig,
     StudentConfig,
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.schedules import LABEL_SMOOTHING, as_changes, fast_training
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
 

@@ -43,10 +43,12 @@ def run_blocks(sweep: Sweep, options: SweepOptions) -> BlockOutcome:
 
     Every label takes part in all of these runs: what it has paid is the sum over them.
     """
-    parts, audit = parts_of(sweep, options), prepare(sweep, options)[1][0].config.audit
+    parts = parts_of(sweep, options)
+    audit = prepare(sweep, options)[1][0].config.audit
     for each in parts.values():
         prepare(*each)  # a block that is refused is refused before the first run pays
-    root, started = options.results.expanduser().absolute(), time.monotonic()
+    root = options.results.expanduser().absolute()
+    started = time.monotonic()
     outcomes: dict[str, SweepOutcome] = {}
     private_folder(root)  # tracking of all runs lies here
     with connected(options.address):
@@ -65,7 +67,8 @@ def run_blocks(sweep: Sweep, options: SweepOptions) -> BlockOutcome:
     rows = compare(root, parts=list(parts), confidence=audit.confidence)
     write_text(root / "blocks.csv", pd.DataFrame(rows).to_csv(index=False))
     write_text(root / "blocks.md", table(rows))
-    first, every = outcomes[TOGETHER], list(outcomes.values())
+    first = outcomes[TOGETHER]
+    every = list(outcomes.values())
     counts = ("trials", "finished", "failed", "skipped", "over_budget", "left")
     # The runs' labels are the same people's: releases from different vaults add up.
     return BlockOutcome(
@@ -108,7 +111,8 @@ def compare(root: Path, *, parts: Sequence[str], confidence: float) -> list[dict
         if len(evidence) < len(parts):
             continue  # a trial that failed somewhere is in its sweep's report
         record, *blocks = (records[identity] for records in kept)
-        alone, pooled = evidence[0], AttackEvidence.pooled(evidence[1:])
+        alone = evidence[0]
+        pooled = AttackEvidence.pooled(evidence[1:])
         once = memorization_interval_from_pairs(alone.own, alone.others, confidence)
         again = memorization_interval_from_pairs(pooled.own, pooled.others, confidence)
         metric = chosen_by([record.metrics]).metric
@@ -141,7 +145,8 @@ def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the comparison as Markdown."""
     if not rows:
         return "No trial finished with all canaries and with every block.\n"
-    canaries, blocks = rows[0]["canaries"], rows[0]["blocks"]
+    canaries = rows[0]["canaries"]
+    blocks = rows[0]["blocks"]
     text = pd.DataFrame(rows).to_string(index=False, float_format="{:.4g}".format)
     return (
         f"One model with 1 x {canaries} canaries, and `blocks` of {blocks} x {canaries // blocks}. "

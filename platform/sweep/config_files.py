@@ -59,7 +59,8 @@ _REFERENCE = re.compile(
     r"(?<!\\)(?P<literal>(?:\\\\)*)\\\$\{|(?P<before>(?:\\\\)*)\$\{(?P<inside>[^${}]*)(?P<closed>\}?)"
 )
 #: In place of the $ of a literal ${, and of a variable, while OmegaConf reads.
-_LITERAL, _VARIABLE = "\0", "\0\0"
+_LITERAL = "\0"
+_VARIABLE = "\0\0"
 _SECTIONS = (Sweep, Preset, Variant, Resources, Budget)
 for _section_kind in _SECTIONS:
     with_config(ConfigDict(extra="forbid"))(_section_kind)
@@ -73,7 +74,8 @@ def merged(
     `allow_code` is the one module of the user's that files may name; the command line may any.
     Returns dotted key -> value, without references, and dotted key -> where it is set.
     """
-    given, places = dict[str, Any](), dict[str, str]()
+    given = dict[str, Any]()
+    places = dict[str, str]()
     for file in files:
         tree, found = read(file)
         own = flat_of(tree, whole=AXES)
@@ -163,7 +165,8 @@ def _resolved(values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str,
     from omegaconf import OmegaConf  # takes a quarter of a second, which --help does without
     from omegaconf.errors import OmegaConfBaseException
 
-    tree, key = OmegaConf.create({}), ""
+    tree = OmegaConf.create({})
+    key = ""
     try:
         for key, value in values.items():
             OmegaConf.update(tree, key, value, merge=False)
@@ -186,7 +189,8 @@ def _refuse_code(
     """
 
     def check(text: str, path: str) -> None:
-        key, module = path.partition("[")[0], text.partition(":")[0]
+        key = path.partition("[")[0]
+        module = text.partition(":")[0]
         if is_address(text) and module != allow_code and not {path, key} & {*typed}:
             if not re.search(r"(^|\.)data\.\w+$", path):
                 raise ConfigurationError(
@@ -250,7 +254,8 @@ def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
         resolved = _resolved(tree, places)
         _refuse_code(resolved, allow_code=allow_code)
         content = _section(resolved)
-        base, changes = content.pop("base", {}), content.pop("changes", {})
+        base = content.pop("base", {})
+        changes = content.pop("changes", {})
         if not isinstance(content.get("name"), str):
             raise ConfigurationError(
                 f"{file} names no sweep; write `name: my_sweep`, since its results lie in a folder "
@@ -263,7 +268,8 @@ def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
                     f"'base' is {base!r}; it is settings, or the name of a sweep that comes with "
                     "labeldp: a file runs no code of another one"
                 )
-            sweep, base = load_sweep(base), {}
+            sweep = load_sweep(base)
+            base = {}
         for name, value in (("base", base), ("changes", changes)):
             if not isinstance(value, dict):
                 raise ConfigurationError(f"{name!r} is {value!r}; it must be a mapping of settings")
@@ -275,7 +281,7 @@ def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
     return sweep
 
 
-def _section(values: Any) -> Any:
+def _section(values: object) -> Any:
     """Return a section of a sweep's file as `Sweep` and `Preset` have it."""
     if not isinstance(values, dict):
         return values

@@ -83,12 +83,14 @@ def cost_of(
             asked = planned_estimate(config, num_classes=num_classes)
             each = 1
             if config.evaluation.estimate is not Estimate.RELEASE:
-                copies, each = list(range(trial.estimates)), trial.estimates_each
+                copies = list(range(trial.estimates))
+                each = trial.estimates_each
             estimates |= {(asked.release, config.noise, copy): asked for copy in copies}
             shown = epsilon_of_prices([asked] * each, delta=config.trainer.delta)
             epsilon = max(epsilon, shown)
         epsilons.append(epsilon)
-    trained, estimated = tuple(charges.values()), tuple(estimates.values())
+    trained = tuple(charges.values())
+    estimated = tuple(estimates.values())
     every = [*trained, *estimated]
     most = max(trial.config.trainer.delta for trial in trials)
     epsilon, delta = least_total(partial(_dearest, (trained, estimated)), every, delta=most)
@@ -206,7 +208,8 @@ def check_what_is_left(
     """
     if budget is None:
         return
-    num_labels, every = size.num_labels, size.num_labels + size.held_out
+    num_labels = size.num_labels
+    every = size.num_labels + size.held_out
     apart = [charge for charge in earlier if charge.is_beyond(num_labels)]
     paid = {_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels)}
     planned: dict[str, PlannedCharge] = {}

@@ -53,7 +53,8 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
     sized, trials = prepare(sweep, options)
     # A new store is opened beside Ray's start, too late to refuse its address.
     check_file(options.tracking_uri or default_uri(options.results.absolute()))
-    first, cache = trials[0].config, options.shared_folder / "features"
+    first = trials[0].config
+    cache = options.shared_folder / "features"
     data = load_data(first.data, evaluation=first.evaluation, cache=cache)
     public = data.public
     for trainer in dict.fromkeys(trial.config.trainer for trial in trials):

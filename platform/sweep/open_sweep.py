@@ -27,7 +27,7 @@ from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
 from labeldp.platform.sweep.plan import Plan, check_processors
-from labeldp.platform.sweep.search import SearchBook
+from labeldp.platform.sweep.search import Suggestions
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.signing import refuse_changed
@@ -68,7 +68,7 @@ class OpenSweep:
         made_by: The code and the machine, as fields of a record.
         skipped: Records of trials that an earlier start has finished, by hash.
         authority: The token that the home requires for figures and shards; trials get none.
-        book: The suggestions of its searches; None without a search.
+        suggestions: The suggestions of its searches; None without a search.
     """
 
     plan: Plan
@@ -84,7 +84,7 @@ class OpenSweep:
     home: LabelHome
     authority: bytes = field(repr=False)
     progress: SweepProgress
-    book: SearchBook | None = None
+    suggestions: Suggestions | None = None
 
     @property
     def left(self) -> dict[str, PlannedTrial]:
@@ -103,22 +103,25 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
     options = plan.options
     folder = ResultsFolder(options.results, sweep=plan.sweep.name)
     with ExitStack() as stack:
+        # Held before anything is read: another driver could change it in between.
         stack.enter_context(folder.held())
         refuse_changed(folder.path)
+        # All that can be refused by files alone is refused before Ray starts, which takes seconds.
         done = finished_before(folder, options.resume, plan.fingerprint)
         charges = known_ledger(folder, moved=options.moved)
-        book = None
+        suggestions = None
         if plan.searches:
-            book = SearchBook(
+            suggestions = Suggestions(
                 folder.path / "search.json",
                 plan.searches,
                 size=plan.size,
                 fingerprint=plan.fingerprint,
                 by=plan.choose_by,
             )
-        plans = plan.by_hash if book is None else book.plans
+        plans = plan.by_hash if suggestions is None else suggestions.plans
         left = [trial for digest, trial in plans.items() if digest not in done]
-        left += [] if book is None else book.rest
+        left += [] if suggestions is None else suggestions.rest
+        # Before the home opens the vault: a sweep that can't be paid changes nothing there.
         budget = budget_left(plan, charges, left, read=_keys_of(done.values()))
         # One thread: two that import the same packages at once may see them half made.
         beside = ThreadPoolExecutor(1)
@@ -132,6 +135,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         trial, teacher = _sizes(plan, capacity)
         steps.say("opening the vault and the tracking store ...")
         tracker = opening.result()
+        # Only now is it known how many machines there are.
         check_one_writer(tracker.uri, capacity)
         authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
         home = home_proxy.start(
@@ -178,7 +182,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             home=home,
             authority=authority,
             progress=progress,
-            book=book,
+            suggestions=suggestions,
         )
         home.end()  # another sweep may follow on this cluster
 
@@ -210,7 +214,8 @@ def finished_before(
     folder: ResultsFolder, resume: Resume, fingerprint: str
 ) -> dict[str, TrialRecord]:
     """Return the finished trials of earlier starts by hash."""
-    identity, records = folder.identity(), folder.records()
+    identity = folder.identity()
+    records = folder.records()
     if identity.fingerprint not in (None, fingerprint):
         raise ValueError(
             f"results folder {folder.path} holds this sweep on other data; choose another one with "
@@ -235,7 +240,8 @@ def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:
     Lines of trials that are not requested now count too: a ledger that began anew would grant the
     budget a second time. `moved`: the user stated that no other copy of the folder is in use.
     """
-    named, records = folder.identity().vault, folder.records()
+    named = folder.identity().vault
+    records = folder.records()
     if not folder.store.exists():
         spent = [record.hash for record in records.values() if record.release_keys]
         if named is not None or spent:
@@ -271,7 +277,8 @@ def _tracking(
 
     MLflow takes seconds to make one, and can't refuse a file of its own in a folder that is held.
     """
-    known, uri = bool(folder.identity()), plan.options.tracking_uri
+    known = bool(folder.identity())
+    uri = plan.options.tracking_uri
 
     def tracker() -> "Tracker":
         from labeldp.platform.records.tracking import Tracker
@@ -296,7 +303,8 @@ def check_one_writer(uri: str, capacity: Capacity) -> None:
 
 
 def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
-    trials, sweep = plan.trials, plan.sweep
+    trials = plan.trials
+    sweep = plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
     check_processors(sweep, plan.options, trials=plan.cost.trials, gpu=gpu)
@@ -324,7 +332,8 @@ def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:
 def _identify(
     plan: Plan, data: LabelledData, folder: ResultsFolder, tracker: "Tracker", *, commit: str
 ) -> None:
-    public, earlier = data.public, folder.identity()
+    public = data.public
+    earlier = folder.identity()
     # Written before tracking hears of it, and before the first release: a start that is killed in
     # between finds its run, and a vault that is lost later is missed. The vault finds the run as
     # well, where this file was lost.
@@ -363,6 +372,7 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
     cost = cost_of(private, num_classes=plan.size.num_classes, with_estimates=counted)
     touched = any(search.foreseen is None for search in plan.searches)
     return {
+        # The dearest plan of any start counts: labels may have paid by it.
         "learned_epsilon": max(cost.epsilon_total, earlier.learned_epsilon or 0.0),
         "learned_counts": max(cost.epsilon_estimates, earlier.learned_counts or 0.0),
         "learned_delta": max(cost.delta, earlier.learned_delta or 0.0),

@@ -140,6 +140,7 @@ def plan_sweep(
     refusals: list[ValueError | OSError | CannotFit] = []
     wanted = options.choose_by or sized.choose_by
     by = wanted or ChooseBy.TEST
+    # Refusals are gathered, not raised: a plan shows all of them at once.
     if size is not None:
         with _noting(refusals):
             check_amounts(trials, size)
@@ -163,6 +164,7 @@ def plan_sweep(
         sized, trials, options, known, by=by, before=before
     )
     cost = cost_of(trials, num_classes=known.num_classes, with_estimates=known.held_out > 0)
+    # At the delta of the releases: epsilons at different deltas can't be compared.
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
     noise = planned_noise(trials, held_out=known.held_out)
     with _noting(refusals):
@@ -363,7 +365,8 @@ def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoi
     if not held_out or any(each.estimate is not Estimate.COUNT for each in found):
         return None
     cheapest = min(each.count_epsilon for each in found)
-    noise, words = CorrectCount(epsilon=cheapest).noise_std, ChooseBy.ESTIMATED.words
+    noise = CorrectCount(epsilon=cheapest).noise_std
+    words = ChooseBy.ESTIMATED.words
     if any(trial.config.of_amounts for trial in trials):
         # Errors are known later. They are compared as shares of the largest: here of the square of
         # half the bounds' distance, which a guess of the middle can't exceed.
@@ -383,13 +386,19 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     prices = sorted({each.count_epsilon for each in paid})
     many = sum(trial.estimates for trial in trials)
     price = " to ".join(dict.fromkeys((shown(prices[0], 3), shown(prices[-1], 3))))
-    what, of, end, figure = "histogram", "scores", "", "accuracy"
+    what = "histogram"
+    of = "scores"
+    end = ""
+    figure = "accuracy"
     if noise is not None:
-        what, of = "count", "right answers"
+        what = "count"
+        of = "right answers"
         refused = ": too much to choose a trial by, and `publish --trial best` refuses it"
         end = f"; {noise.text}{refused if noise.swamps else ''}"
     if any(trial.config.of_amounts for trial in trials):
-        what, of, figure = "triple", "sums of errors", "error"
+        what = "triple"
+        of = "sums of errors"
+        figure = "error"
     counts = f"one {what} of {of}" if many == 1 else f"each of {many} {what}s of {of}"
     return (
         f"{figure} is estimated on {held_out:,} held-out labels, which pay epsilon {price} for "
@@ -412,7 +421,8 @@ def check_fit(trials: Sequence[PlannedTrial], splits: Splits) -> None:
 
     torch is loaded only for methods that may refuse data of this kind.
     """
-    settings, rows = trials[0].config.data, splits.train_features
+    settings = trials[0].config.data
+    rows = splits.train_features
     if settings.features is not FeatureSet.AS_THEY_ARE:  # columns, which a plan does not compute
         rows = np.zeros((len(rows), 1), dtype=np.float32)
     asked = [
@@ -510,7 +520,8 @@ def parts_of(sweep: Sweep, options: SweepOptions) -> dict[str, tuple[Sweep, Swee
     """
     if not sweep.blocks:
         return {sweep.name: (sweep, options)}
-    audit, blocks = prepare(sweep, options)[1][0].config.audit, sweep.blocks
+    audit = prepare(sweep, options)[1][0].config.audit
+    blocks = sweep.blocks
     if audit.canary_block is not None:
         raise ConfigurationError("audit.canary_block is set, but this command runs every block")
     if not audit.canaries or audit.canaries % blocks:
@@ -522,7 +533,9 @@ def parts_of(sweep: Sweep, options: SweepOptions) -> dict[str, tuple[Sweep, Swee
     for block in range(blocks):
         size = audit.canaries // blocks
         changes[f"block-{block}"] = {"audit.canaries": size, "audit.canary_block": block}
-    number, share, total = len(changes), sweep.budget, options.max_epsilon_total
+    number = len(changes)
+    share = sweep.budget
+    total = options.max_epsilon_total
     if share is not None:
         share = replace(share, epsilon=share.epsilon / number, delta=share.delta / number)
     return {
@@ -543,7 +556,8 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     """List a sweep's trials and their cost, as it would be run with these options."""
     read = lru_cache(maxsize=1)(as_on_disk)  # parts have the same data
     plans = [_plan_of(*part, read=read) for part in parts_of(sweep, options).values()]
-    first, number = plans[0], len(plans)
+    first = plans[0]
+    number = len(plans)
     if number == 1:
         return first
     problems = list(dict.fromkeys(problem for plan in plans for problem in plan.problems))
@@ -567,7 +581,8 @@ def _plan_of(
     sweep: Sweep, options: SweepOptions, *, read: Callable[[DataSettings], Splits]
 ) -> PlanResult:
     prepared = prepare(sweep, options)
-    first, size = prepared[1][0].config, None
+    first = prepared[1][0].config
+    size = None
     unfit: list[ValueError | OSError | CannotFit] = []
     with _noting(unfit):
         splits = read(first.data)
@@ -575,7 +590,8 @@ def _plan_of(
         check_fit(prepared[1], splits)
     problems = list(map(str, unfit))
     known = plan_sweep(options, prepared, size)
-    trials, cost = known.trials, known.cost
+    trials = known.trials
+    cost = known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
     return PlanResult(
@@ -624,7 +640,8 @@ def _configurations(plan: Plan) -> list[dict[str, Any]]:
 
 
 def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
-    cores, takers = os.cpu_count() or 1, {"a trial": sized.resources}
+    cores = os.cpu_count() or 1
+    takers = {"a trial": sized.resources}
     if ensembles_of(trials):
         takers = {"an actor that trains teachers": sized.teacher, **takers}
     problems = [

@@ -7,7 +7,7 @@ Tracking may fail: missing runs are written from the records when it answers aga
 import json
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from ray import tune
 
 from labeldp.mechanisms.guess_risk import gaussian_mu
 from labeldp.mechanisms.release_store import write_event
+from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.progress import trial_name
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
@@ -48,16 +49,22 @@ class Recorder(Unsaved, tune.Callback):
         self._tracking_lost = False
         self.broken: Exception | None = None
 
-    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Tell the home; a trial that starts again after its worker died begins anew."""
         digest = trial.config["hash"]
+        # A restarted trial sends its epochs again, from the first or from a kept state.
         self._curves[digest] = []
         self._owed.add(digest)
         with self.telling_why():  # Tune starts the trial when this has returned
             self.sweep.home.begin(self.sweep.authority, digest)
 
     def on_trial_result(
-        self, iteration: int, trials: list[Any], trial: Any, result: dict[str, Any], **info: Any
+        self,
+        iteration: int,
+        trials: list[Any],
+        trial: Any,
+        result: dict[str, Any],
+        **info: object,
     ) -> None:
         """Store epochs, and the trial's end if it came."""
         digest = trial.config["hash"]
@@ -75,7 +82,7 @@ class Recorder(Unsaved, tune.Callback):
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)
 
-    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: Any) -> None:
+    def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Record a trial whose worker died more often than it may."""
         digest = trial.config["hash"]
         if digest not in self.records:
@@ -117,6 +124,7 @@ class Recorder(Unsaved, tune.Callback):
         home = self.sweep.home
         try:
             found = home.figures(self.sweep.authority, digest, end["release_keys"])
+        # Without figures a trial would look as if it had been audited and nothing was found.
         except ValueError as error:
             return {**end, "finished": False, "reason": str(error), "metrics": {}}
         metrics = {**end["metrics"], **found}
@@ -145,7 +153,10 @@ class Recorder(Unsaved, tune.Callback):
 
     def _keep(self, record: TrialRecord) -> None:
         with self.telling_why():
+            # The record first: a driver that is killed behind this line has lost nothing, and
+            # tracking is written from records.
             self.sweep.folder.keep(record)
+            # Only a trial without a record is resumed from its state.
             forget(self.sweep.folder.checkpoints, record.hash)
             self.records[record.hash] = record
             self.sweep.progress.ended(record)
@@ -221,7 +232,7 @@ class Recorder(Unsaved, tune.Callback):
             self._ask_again = time.monotonic() + RETRY_SECONDS
 
 
-def ledger_json(charges: Any) -> str:
+def ledger_json(charges: Iterable[Charge]) -> str:
     """Return lines of the ledger as JSON: prices and mechanisms, without the labels' indices."""
     return dumps(
         [

@@ -147,6 +147,7 @@ class Search:
             found += [(*first[:place], value, *first[place + 1 :]) for value in values]
         corners = itertools.product(*([each[0], each[-1]] for each in landmarks))
         found += itertools.islice(corners, _FEW)
+        # Seeded, so that a plan has the same price whenever it is made.
         generator = np.random.default_rng(0)
         for _ in range(_DRAWS):
             found.append(tuple(_draw(axis, generator) for axis in self.axes.values()))
@@ -175,6 +176,7 @@ def searches_of(sweep: Sweep) -> tuple[Search, ...]:
     for variant in variants_of(sweep):
         grids = {key: axis for key, axis in variant.space.items() if isinstance(axis, Grid)}
         axes = {key: axis for key, axis in variant.space.items() if not isinstance(axis, Grid)}
+        # A search for each point of the grids: a sampler must not choose between prices.
         for point in points(grids, samples=1, seed=0):
             each = Search(
                 variant=variant,
@@ -229,7 +231,9 @@ def suggest(
         return {key: int(each) if isinstance(axis, Choice) else each for (key, axis), each in pairs}
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    # By the number of the suggestion: a study that is made anew after a restart suggests the same.
     mixed = np.random.SeedSequence([seed, number, attempt]).generate_state(1)
+    # A fresh study for each suggestion: its state would be one more file to keep consistent.
     sampler = optuna.samplers.TPESampler(seed=int(mixed[0]))
     study = optuna.create_study(direction="maximize", sampler=sampler)
     space = {key: distribution(axis) for key, axis in axes.items()}
@@ -330,6 +334,7 @@ def _dearest(probes: Sequence[PlannedTrial], size: DataSize) -> list[PlannedTria
     for probe in probes:
         if not any(covers(each, probe) for each in kept):
             kept = [each for each in kept if not covers(probe, each)] + [probe]
+    # Delta adds up over releases that may fail, apart from their epsilons.
     failing = max(probes, key=lambda probe: failure_of(own[id(probe)]))
     if failure_of(own[id(failing)]) and failing not in kept:
         kept.append(failing)
@@ -339,11 +344,13 @@ def _dearest(probes: Sequence[PlannedTrial], size: DataSize) -> list[PlannedTria
 def _at_least(dear: Sequence[Event], cheap: Sequence[Event]) -> bool:
     if list(dear) == list(cheap):
         return True
+    # Pure epsilons add in any company, so that their sums decide.
     if all_pure([*dear, *cheap]):
         return epsilon_of(dear, delta=0.0) >= epsilon_of(cheap, delta=0.0)
     if len(dear) != 1 or len(cheap) != 1 or type(dear[0]) is not type(cheap[0]):
         return False
-    one, other = dear[0], cheap[0]
+    one = dear[0]
+    other = cheap[0]
     if not isinstance(one, GaussianEvent) or not isinstance(other, GaussianEvent):
         return False
     noisier = one.noise_multiplier <= other.noise_multiplier
@@ -366,7 +373,7 @@ class Suggested:
     hash: str
 
 
-class SearchBook:
+class Suggestions:
     """Suggestions in their order, kept in a file.
 
     Each is written down before its trial starts, so that a later start runs that trial. The records
@@ -382,8 +389,11 @@ class SearchBook:
         fingerprint: str,
         by: ChooseBy,
     ) -> None:
-        self._path, self._searches, self._size = path, searches, size
-        self._fingerprint, self._by = fingerprint, by
+        self._path = path
+        self._searches = searches
+        self._size = size
+        self._fingerprint = fingerprint
+        self._by = by
         self.plans: dict[str, PlannedTrial] = {}
         self._kept = _read(path, {search.id: len(search.axes) for search in searches})
         self._suggested: list[list[Suggested]] = []
@@ -422,7 +432,8 @@ class SearchBook:
         return [trial for search, number in known for trial in search.rest(number)]
 
     def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Suggested:
-        search, entries = self._searches[place], self._suggested[place]
+        search = self._searches[place]
+        entries = self._suggested[place]
         if not search.axes:
             return self._entry(place, ())
         tried = {entry.numbers for entry in entries}

@@ -49,13 +49,17 @@ class SweepOutcome:
 
 def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
     """Report on all trials of a sweep's folder, those of earlier commands too; close its run."""
-    plan, folder, tracker = sweep.plan, sweep.folder, sweep.tracker
-    charges, identity = sweep.home.ledger(), folder.identity()
+    plan = sweep.plan
+    folder = sweep.folder
+    tracker = sweep.tracker
+    charges = sweep.home.ledger()
+    identity = folder.identity()
     totals = sweep_totals(charges, identity, delta=plan.delta)
     labels = {"num_labels": plan.size.num_labels, "spoiled_labels": plan.audit.spoiled}
     facts = {**totals, **labels}
     # The ledger has releases of lines that this command leaves out: the folder has their trials.
-    records, now = folder.records(), recorder.records
+    records = folder.records()
+    now = recorder.records
     failed = [record for record in now.values() if not record.finished]
     left = plan.cost.trials - len(recorder.ended)
     try:

@@ -22,7 +22,7 @@ import numpy as np
 import ray
 import torch
 from numpy.typing import NDArray
-from ray import tune
+from ray import ObjectRef, tune
 from ray.exceptions import ActorUnavailableError
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
@@ -94,9 +94,10 @@ class Checkpoints:
     def __init__(self, *, keeper: Any, digest: str, every_seconds: float = KEEP_SECONDS) -> None:
         """Start the clock: the first state is kept after `every_seconds`."""
         self.digest = digest
-        self._keeper, self._every = keeper, every_seconds
+        self._keeper = keeper
+        self._every = every_seconds
         self._kept = time.monotonic()
-        self._pending: Any = None
+        self._pending: ObjectRef[None] | None = None
 
     def find(self) -> Mapping[str, Any] | None:
         """Return the state of an earlier start; None where there is none that can be read."""
@@ -104,6 +105,7 @@ class Checkpoints:
         if content is None:
             return None
         try:
+            # Without code: the file lies in a folder that others may have copied here.
             state: Mapping[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
         except Exception:  # damaged: the trial starts anew
             return None
@@ -118,6 +120,7 @@ class Checkpoints:
 
         A keeper that can't write (a full disk) costs the state, not the trial.
         """
+        # Waits for the last state: a keeper that is slower than training would fill the memory.
         if self._pending is not None:
             with contextlib.suppress(Exception):
                 ray.get(self._pending, timeout=_WAIT_SECONDS)
@@ -169,6 +172,7 @@ def run_trial(
         data=data, labels=vault, seed=config.seed, performance=config.performance
     )
     epochs, begun = _resume(trainer, checkpoints, vault=vault) or ([], begun)
+    # Tune has forgotten them: it takes the trial for a new one.
     for metrics in epochs:
         on_epoch(asdict(metrics), False)
     rungs = () if stops is None else stops.rule.rungs(config.trainer.epochs)
@@ -176,7 +180,8 @@ def run_trial(
     while len(epochs) < config.trainer.epochs and not stopped:
         read = len(vault.keys)
         epochs.append(trainer.epoch())
-        figures, rung = asdict(epochs[-1]), len(epochs) in rungs
+        figures = asdict(epochs[-1])
+        rung = len(epochs) in rungs
         if rung and stops is not None and stops.by is not ChooseBy.TEST:
             if stops.by.estimated:
                 figures |= estimate(config, trainer, data=data, vault=vault)[0]
@@ -300,7 +305,8 @@ def estimate(
         low, high = data.bounds
         predicted = (cast(Any, trainer).amounts(features) - low) / (high - low)
         sums = vault.release(mechanism, predicted, held_out=True).values
-        width, examples = high - low, len(predicted)
+        width = high - low
+        examples = len(predicted)
         return _parts(error_estimates(sums, mechanism, examples=examples, width=width)), []
     scores = trainer.predict(features)
     guesses = scores.argmax(1).astype(np.int64)
@@ -332,12 +338,24 @@ def tune_trial(
     cpus: float,
     stops: EarlyStops | None = None,
 ) -> None:
-    """Run the trial that `config` names: a hash among `plans`, or a search's place and numbers."""
+    """Run the trial that `config` names.
+
+    Args:
+        config: A hash among `plans`, or a search's place and its numbers.
+        plans: Hash -> planned trial, of a grid.
+        searches: Searches; empty for a grid.
+        data: Public data.
+        home: Holds the labels.
+        keeper: Actor that keeps checkpoints.
+        cpus: Number of threads of torch.
+        stops: Rules of early stopping; None for none.
+    """
     digest = config["hash"]
     if searches:
         planned = searches[config["search"]].planned(config["numbers"])
     else:
         planned = plans[digest]
+    # Ray reserves processors, but does not keep torch from taking all of them.
     torch.set_num_threads(max(1, int(cpus)))
     reports = _Reports(ChooseBy.TEST if stops is None else stops.by)
     vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
@@ -353,6 +371,7 @@ def tune_trial(
             stops=stops,
         )
         end |= {"finished": True, **vars(outcome)}
+    # A user's network may call sys.exit, which would end the worker and start the trial again.
     except (Exception, SystemExit) as error:
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}
@@ -362,7 +381,8 @@ def tune_trial(
 class _Reports:
     def __init__(self, by: ChooseBy) -> None:
         self._epochs: list[dict[str, float]] = []
-        self._by, self._sent = by, time.monotonic()
+        self._by = by
+        self._sent = time.monotonic()
 
     def take(self, figures: Mapping[str, float], rung: bool) -> None:
         """Take an epoch's figures, and send what has gathered when it is time."""
@@ -376,7 +396,8 @@ class _Reports:
     def send(self, **more: Any) -> None:
         """Send the epochs; returns when Tune has dealt with them."""
         tune.report({"epochs": self._epochs, **more})
-        self._epochs, self._sent = [], time.monotonic()
+        self._epochs = []
+        self._sent = time.monotonic()
 
 
 def _reason(error: BaseException) -> str:
@@ -401,7 +422,8 @@ def test_figures(
 ) -> tuple[dict[str, float], Reliability]:
     """Measure scores [M, K] on public labels [M], at least one."""
     cells = ScoreCells.of(scores, epsilon=0.0)  # as few bins as there may be
-    scores, classes = cells.scores, range(cells.scores.shape[1])
+    scores = cells.scores
+    classes = range(cells.scores.shape[1])
     truth = labels[:, None] == np.arange(len(classes))
     found = _shares(truth.mean(axis=0), "")
     # Of a class without a label, or without another's, there is nothing to rank.
@@ -429,10 +451,11 @@ def test_figures(
 
 
 def error_figures(
-    found: NDArray[np.float64], amounts: NDArray[np.float64], *, bounds: tuple[float, float]
+    predicted: NDArray[np.float64], amounts: NDArray[np.float64], *, bounds: tuple[float, float]
 ) -> dict[str, float]:
     """Measure predicted amounts [M] on public ones [M]; the relative error is of their sums."""
-    errors, low, high = np.abs(found - amounts), *bounds
+    errors = np.abs(predicted - amounts)
+    low, high = bounds
     total = float(np.abs(amounts).sum())
     figures = {
         "mean_squared_error": float(np.mean(errors**2)),

@@ -37,8 +37,11 @@ TELL_SECONDS = 30.0
 
 def run(sweep: OpenSweep) -> Recorder:
     """Train the teachers whose votes are missing, run the trials that are left; return records."""
-    left = list(sweep.left.values()) if sweep.book is None else list(sweep.plan.trials)
-    data, trained, reused = ray.put(sweep.data.public), 0, 0
+    left = list(sweep.left.values()) if sweep.suggestions is None else list(sweep.plan.trials)
+    # Once in Ray's memory: sent with each batch of teachers it would be copied each time.
+    data = ray.put(sweep.data.public)
+    trained = 0
+    reused = 0
     until = time.monotonic() + 60 * (sweep.plan.options.max_minutes or math.inf)
     for ensemble, performance in ensembles_of(left if sweep.unfinished else []).items():
         begun = time.monotonic()
@@ -49,11 +52,12 @@ def run(sweep: OpenSweep) -> Recorder:
             batch=ensemble.batch,
             journal=sweep.home.journal(ensemble)(),
             actors=pool_size(sweep.teacher, sweep.capacity),
-            each=sweep.teacher,
+            resources=sweep.teacher,
             until=until,
             say=sweep.progress.say,
         )
         trained += now
+        # Trials would find votes missing, so that none is started.
         if time.monotonic() >= until:
             sweep.progress.say(f"the time is over; {now} teachers were trained now, and are kept")
             break
@@ -65,44 +69,47 @@ def run(sweep: OpenSweep) -> Recorder:
     if trained or reused:
         # A later start that has nothing left to do reports the same to tracking.
         sweep.folder.identify(teachers_trained=trained, teachers_reused=reused)
-    recorder, left_seconds = Recorder(sweep), until - time.monotonic()
+    recorder = Recorder(sweep)
+    left_seconds = until - time.monotonic()
     if sweep.unfinished and left_seconds > 0:
         _run_trials(sweep, recorder, seconds=left_seconds)
     return recorder
 
 
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
-    each, folder = sweep.trial, sweep.folder
+    resources = sweep.trial
+    folder = sweep.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
-    rule, hand_out = sweep.plan.sweep.stop, HandOut(recorder) if sweep.book else None
+    rule = sweep.plan.sweep.stop
+    searcher = SuggestionSearcher(recorder) if sweep.suggestions else None
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     trainable = tune.with_parameters(
         tune_trial,
-        plans={} if hand_out else dict(sweep.left),
+        plans={} if searcher else dict(sweep.left),
         searches=sweep.plan.searches,
         data=sweep.data.public,
         home=sweep.home,
         keeper=keeper,
-        cpus=each.cpus,
+        cpus=resources.cpus,
         stops=stops,
     )
     tuner = tune.Tuner(
-        tune.with_resources(trainable, {"cpu": each.cpus, "gpu": each.gpus}),
-        param_space={} if hand_out else {"hash": tune.grid_search(list(sweep.left))},
+        tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
+        param_space={} if searcher else {"hash": tune.grid_search(list(sweep.left))},
         tune_config=tune.TuneConfig(
-            search_alg=hand_out,
-            num_samples=sweep.unfinished if hand_out else 1,
+            search_alg=searcher,
+            num_samples=sweep.unfinished if searcher else 1,
             scheduler=None if stops is None else scheduler_of(sweep, stops),
             # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
             # what gives its memory back.
-            reuse_actors=each.gpus == 0,
+            reuse_actors=resources.gpus == 0,
             time_budget_s=seconds if seconds < math.inf else None,
         ),
         run_config=tune.RunConfig(
             name="sweep",
             storage_path=str(folder.scratch),
-            callbacks=[recorder, PlaceWatch(each=each, progress=sweep.progress)],
+            callbacks=[recorder, PlaceWatch(resources=resources, progress=sweep.progress)],
             failure_config=tune.FailureConfig(max_failures=WORKER_DEATHS_ALLOWED),
             verbose=0,
         ),
@@ -152,8 +159,8 @@ def _fit(tuner: tune.Tuner, recorder: Recorder) -> None:
             raise recorder.broken from None
 
 
-class HandOut(Unsaved, Searcher):
-    """Tune's searcher of a sweep with a book: passes on its suggestions. Results are in records."""
+class SuggestionSearcher(Unsaved, Searcher):
+    """Tune's searcher: passes on the suggestions of a sweep. Results are in records."""
 
     def __init__(self, recorder: Recorder) -> None:
         super().__init__()
@@ -161,10 +168,10 @@ class HandOut(Unsaved, Searcher):
 
     def suggest(self, trial_id: str) -> Any:
         """Return the next trial's settings, or that there is none."""
-        book = self._recorder.sweep.book
-        assert book is not None
+        suggestions = self._recorder.sweep.suggestions
+        assert suggestions is not None
         with self._recorder.telling_why():
-            found = book.next(self._recorder.ended)
+            found = suggestions.next(self._recorder.ended)
         if found is None:
             return Searcher.FINISHED
         return {"hash": found.hash, "search": found.search, "numbers": list(found.numbers)}
@@ -190,13 +197,15 @@ class AshaByGroup(Unsaved, FIFOScheduler):
     ) -> None:
         """Begin with no trial; a trial is compared within its group, by `group_of` its hash."""
         super().__init__()  # type: ignore[no-untyped-call]  # Ray gives it no types
-        self._stops, self._group_of, self._most_epochs = stops, group_of, most_epochs
+        self._stops = stops
+        self._group_of = group_of
+        self._most_epochs = most_epochs
         self._groups: dict[Hashable, ASHAScheduler] = {}
 
     def save(self, checkpoint_path: str) -> None:
         """Write nothing."""
 
-    def on_trial_result(self, tune_controller: Any, trial: Any, result: dict[str, Any]) -> str:
+    def on_trial_result(self, tune_controller: object, trial: Any, result: dict[str, Any]) -> str:
         """Let a trial continue; one that should stop finds its name with the keeper."""
         if "rung/epoch" in result:  # Tune's way to write a mapping within a result
             digest = trial.config["hash"]
@@ -207,7 +216,8 @@ class AshaByGroup(Unsaved, FIFOScheduler):
 
     def recall(self, record: TrialRecord) -> None:
         """Take a trial of an earlier start into account."""
-        rungs, name = self._stops.rule.rungs(self._most_epochs), rung_metric(self._stops.by)
+        rungs = self._stops.rule.rungs(self._most_epochs)
+        name = rung_metric(self._stops.by)
         for figures in record.curves:
             if figures["epoch"] in rungs and name in figures:
                 accuracy = self._stops.by.rank(figures[name])
@@ -215,7 +225,8 @@ class AshaByGroup(Unsaved, FIFOScheduler):
                 self._judge(record.hash, rung)
 
     def _judge(self, digest: str, rung: Mapping[str, Any]) -> str:
-        group, rule = self._group_of(digest), self._stops.rule
+        group = self._group_of(digest)
+        rule = self._stops.rule
         if group not in self._groups:
             self._groups[group] = ASHAScheduler(
                 time_attr="epoch",
@@ -235,16 +246,18 @@ class AshaByGroup(Unsaved, FIFOScheduler):
 class PlaceWatch(Unsaved, tune.Callback):
     """Reports that trials wait for a place, and gives up when none gets one for too long."""
 
-    def __init__(self, *, each: Resources, progress: SweepProgress) -> None:
-        self._each, self._progress = each, progress
+    def __init__(self, *, resources: Resources, progress: SweepProgress) -> None:
+        self._resources = resources
+        self._progress = progress
         self._since: float | None = None
         self._reported = False
 
-    def on_step_end(self, iteration: int, trials: list[Any], **info: Any) -> None:
+    def on_step_end(self, iteration: int, trials: list[Any], **info: object) -> None:
         """Look whether any trial runs; end the sweep where none has for too long."""
         now = time.monotonic()
         if any(trial.status == "RUNNING" for trial in trials):
-            self._since, self._reported = None, False
+            self._since = None
+            self._reported = False
             return
         # A step lasts as long as the result that it waits for, which is not a wait for a place.
         self._since = now if self._since is None else self._since
@@ -262,7 +275,8 @@ class PlaceWatch(Unsaved, tune.Callback):
 
     def _why(self) -> str:
         here = capacity()
+        needed = self._resources
         return (
-            f"each takes {self._each.cpus:g} CPU + {self._each.gpus:g} GPU on one node, and the "
+            f"each takes {needed.cpus:g} CPU + {needed.gpus:g} GPU on one node, and the "
             f"{len(here.nodes)} nodes have {here.sizes}, others' work included"
         )

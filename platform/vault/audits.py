@@ -218,7 +218,8 @@ class PlantedCanaries:
         if self.coins is None:
             return None
         # Of two classes one is wrong: nothing is left to guess.
-        both, candidates = np.full_like(tossed, -1.0), self.coins.candidates
+        both = np.full_like(tossed, -1.0)
+        candidates = self.coins.candidates
         np.put_along_axis(both, candidates, np.take_along_axis(tossed, candidates, 1), 1)
         return float((both.argmax(axis=1) == self.coins.labels).mean())
 
@@ -263,7 +264,8 @@ def own_release(
     if not (isinstance(kind, type) and issubclass(kind, PerLabel) and is_of(kind, line.mechanism)):
         return None
     settings = {k: v for k, v in line.mechanism.items() if k not in ("name", "noise")}
-    mechanism, values = kind(**settings), store.release(line.key)
+    mechanism = kind(**settings)
+    values = store.release(line.key)
     # The price has to be ours as well.
     if mechanism.family is None or mechanism.event != line.event or values is None:
         return None
@@ -361,7 +363,8 @@ def _one_run(
     }
     if curve is None:
         return figures
-    right, size = right_guesses(scores, coins), scores.size
+    right = right_guesses(scores, coins)
+    size = scores.size
     # As for the one-run audit, each number of guesses that is tried pays its share of the error.
     counts = guess_counts(size)
     each = 1 - (1 - confidence) / len(counts)

@@ -43,7 +43,8 @@ class HomeActor:
     def __init__(self, labels: SecretLabels, state: str = "", **settings: Any) -> None:
         if state:  # the driver's, and not that of whoever started the cluster
             os.environ[STATE] = state
-        self._labels, self._settings = labels, settings
+        self._labels = labels
+        self._settings = settings
         self._home: LabelHome | None = None
 
     def call(self, name: str, arguments: tuple[Any, ...]) -> Any:

@@ -60,7 +60,7 @@ from labeldp.platform.vault.audits import (
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
 from labeldp.trainers.data.files import inner_folder
-from labeldp.trainers.settings.pate import VOTES_VERSION, EnsembleConfig
+from labeldp.trainers.methods.pate_settings import VOTES_VERSION, EnsembleConfig
 
 _HASH = re.compile(r"[0-9a-f]{1,64}")
 #: Prices of answers alone, which would pass for the trial's where it paid for more.
@@ -111,6 +111,8 @@ class LabelHome:
         """
         self._results = store.parent if isinstance(store, Path) else None
         if isinstance(store, Path):
+            # Teachers are shared by sweeps and learned from coins: other coins would need other
+            # teachers.
             salt = VoteStore(votes).salt if shared_coins and votes else None
             store = SqliteStore(store, salt=salt)
         self._store = store = store or MemoryStore()
@@ -122,7 +124,9 @@ class LabelHome:
         )
         self._planted = self._canaries.plant(self._truth)
         # Canaries are wrong labels: none is planted where accuracy is estimated.
-        every, self._rows, self._held_out = self._planted, None, None
+        every = self._planted
+        self._rows = None
+        self._held_out = None
         if labels.held_out is not None:
             every = np.append(self._planted, labels.held_out)
             rows = np.arange(len(every))
@@ -135,7 +139,9 @@ class LabelHome:
             budget=budget,
             persons=labels.persons,
         )
-        self._votes_folder, self._fingerprint, self._authority = votes, fingerprint, authority
+        self._votes_folder = votes
+        self._fingerprint = fingerprint
+        self._authority = authority
         self._temporary: TemporaryDirectory[str] | None = None
         self._counts: dict[str, NDArray[np.integer[Any]]] = {}
         self._memory: dict[str, dict[str, Any]] = {}
@@ -233,17 +239,24 @@ class LabelHome:
     ) -> tuple[NDArray[np.int64], list[str]]:
         """Answer queries [Q, 2], charge for the answers, and return the keys of their releases too.
 
-        `requests` are the rounds of the same run so far, over consecutive queries; those that were
-        answered before are read again, for free, so that figures speak of the whole run. An
-        interactive round takes `student_scores` [Q, K]. `publish_cost` releases a bound on the cost
-        too, where one is proven: for one round only. Figures stay here, for the driver.
+        Args:
+            trial: Hash of the trial that asks. Figures of its answers stay here, for the driver.
+            ensemble: Teachers who vote.
+            requests: Rounds of the same run so far, over consecutive queries. Those that were
+                answered before are read again, for free, so that figures speak of the whole run.
+            student_scores: Probabilities [Q, K] that an interactive round takes.
+            delta: Delta of the figures.
+            publish_cost: Whether to release a bound on the cost too, which is proven for one round
+                only.
+            noise: Where the noise comes from.
         """
-        page = self._page(trial)  # before anything is released and charged
+        record = self._private_record(trial)  # before anything is released and charged
         if publish_cost and len(requests) != 1:
             raise ValueError(
                 f"the cost of {len(requests)} rounds can't be published, since the bound is proven "
                 "for one round; use one round, or publish_cost=False"
             )
+        # The same votes for every round: a new count would be another release of them.
         votes = self._votes(ensemble)
         keys: list[str] = []
         rounds: list[AnsweredRequest] = []
@@ -262,6 +275,7 @@ class LabelHome:
             )
             first += request.queries
         released: NDArray[np.int64] = np.concatenate([each.released for each in rounds])
+        # For the owner: the trial gets none of these figures.
         truth = self._truth[ensemble.query_positions(len(self._truth))[:first]]
         figures = {
             "ensemble_accuracy": float((votes[:first].argmax(1) == truth).mean()),
@@ -282,7 +296,7 @@ class LabelHome:
             keys.append(key)
         figures["epsilon_of_counts"] = epsilon_of_counts(requests, mechanism, delta=delta)
         # Of all answers that the trial has read so far, instead of the earlier ones.
-        self._write(trial, {**page, "answers": {"keys": keys, "figures": figures}})
+        self._write(trial, {**record, "answers": {"keys": keys, "figures": figures}})
         return released, keys
 
     def _published_cost(
@@ -365,11 +379,13 @@ class LabelHome:
         delta: float,
     ) -> None:
         """Audit a trial's model once by its confidences on the canaries [M, K]; return nothing."""
-        page = self._page(trial)
+        record = self._private_record(trial)
+        # Equal numbers have one digest, however they lie in memory.
         rows = np.ascontiguousarray(confidences)
         asked = repr((rows.shape, rows.dtype.str, (confidence, sorted(keys), delta)))
         digest = hashlib.sha256(asked.encode() + rows.tobytes()).hexdigest()
-        known = page.get("audit", {}).get("digest")
+        known = record.get("audit", {}).get("digest")
+        # The trial was restarted by Ray, and asks again for what it has asked.
         if known == digest:
             return
         if known is not None:
@@ -381,10 +397,11 @@ class LabelHome:
         figures, evidence = self._findings(confidences, confidence, keys, delta)
         if self._results is not None:
             evidence.write(evidence_path(self._results, trial))
-        self._write(trial, {**page, "audit": {"digest": digest, "figures": figures}})
+        self._write(trial, {**record, "audit": {"digest": digest, "figures": figures}})
 
     def begin(self, authority: bytes, trial: str) -> None:
-        """Open a page for a trial that starts, without the findings of its earlier start."""
+        """Open a record for a trial that starts, without the findings of its earlier start."""
+        # Only the driver empties a record: otherwise a trial could ask again and again.
         self._check(authority)
         self._write(trial, {})
 
@@ -397,17 +414,17 @@ class LabelHome:
         left out.
         """
         self._check(authority)
-        page = self._page(trial)
-        if "audit" not in page:
+        record = self._private_record(trial)
+        if "audit" not in record:
             raise ValueError(f"trial {trial} was not audited, so nothing is known of its leaks")
-        answers = page.get("answers", {"keys": [], "figures": {}})
+        answers = record.get("answers", {"keys": [], "figures": {}})
         # Held-out labels pay for themselves: their releases change no price of the answers.
         training = self.num_labels()
         apart = {line.key for line in self._vault.charges() if line.is_beyond(training)}
         others = set(release_keys) - set(answers["keys"]) - apart
         left_out = _PRICES if others else ()
         of_answers = {k: v for k, v in answers["figures"].items() if not k.startswith(left_out)}
-        return {**of_answers, **page["audit"]["figures"]}
+        return {**of_answers, **record["audit"]["figures"]}
 
     def figures_of_model(
         self,
@@ -450,7 +467,7 @@ class LabelHome:
                 "a trial must not learn; read the driver's records"
             )
 
-    # One page a trial, in the results folder or in memory
+    # One record a trial, in the results folder or in memory
 
     def _file(self, trial: str) -> Path | None:
         if not _HASH.fullmatch(trial):
@@ -462,31 +479,32 @@ class LabelHome:
             return None
         return self._results / "private" / "figures" / f"{trial}.json"
 
-    def _page(self, trial: str) -> dict[str, Any]:
-        path, page = self._file(trial), self._memory.get(trial)
+    def _private_record(self, trial: str) -> dict[str, Any]:
+        path = self._file(trial)
+        record = self._memory.get(trial)
         try:
             if path is not None and path.exists():
-                page = json.loads(path.read_text())
+                record = json.loads(path.read_text())
         except (OSError, ValueError) as error:
             raise ValueError(
                 f"{path} can't be read ({error}); remove it, and run again with --resume auto: the "
                 "trial is then trained and audited again"
             ) from error
-        if page is None:
+        if record is None:
             raise ValueError(
                 f"trial {trial} was not begun by the driver, so it is not audited: a trial must "
                 "send its own hash"
             )
-        return page
+        return record
 
-    def _write(self, trial: str, page: dict[str, Any]) -> None:
+    def _write(self, trial: str, record: dict[str, Any]) -> None:
         path = self._file(trial)
         if path is None:
-            self._memory[trial] = page
+            self._memory[trial] = record
             return
         for folder in (path.parent.parent, path.parent):
             inner_folder(folder)
-        write_json(path, page)
+        write_json(path, record)
 
 
 @dataclass(kw_only=True)

@@ -51,7 +51,7 @@ from labeldp.platform.vault.vault_store import (
 )
 from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
 from labeldp.trainers.data.files import inner_folder, private_folder, replacing
-from labeldp.trainers.settings.pate import EnsembleConfig
+from labeldp.trainers.methods.pate_settings import EnsembleConfig
 
 if TYPE_CHECKING:  # they load torch, which a shared vault does without
     from labeldp.trainers.data.labelled_data import PublicData
@@ -144,8 +144,8 @@ class SharedVault:
         folder: str | os.PathLike[str] | None = None,
         *,
         moved: bool = False,
-        labels: Any = None,
-        classes: Any = None,
+        labels: object = None,
+        classes: object = None,
     ) -> None:
         """Open it, in a folder for its owner alone, or in memory for this process only.
 
@@ -170,7 +170,8 @@ class SharedVault:
         self._lock = threading.RLock()
         self._process = os.getpid()
         self._moved = moved
-        self.classes, self._labels = classes, None
+        self.classes = classes
+        self._labels = None
         if labels is not None:
             if np.ma.isMaskedArray(labels):
                 raise ValueError("labels is a masked array; give the rows that have a label")
@@ -179,10 +180,12 @@ class SharedVault:
                 raise ValueError(
                     f"labels has shape {self._labels.shape}; it must hold a label for each row [N]"
                 )
+            # At random, so that a token says nothing about its row or its label.
             self._tokens = _drawn_tokens(len(self._labels))
             self._order = np.argsort(self._tokens)
         if self.folder is None:
             return
+        # A key that can't be read is refused now, and not after a release.
         signing_key()
         if self.folder.exists() and not self.folder.is_dir():
             raise ValueError(f"{self.folder} is a file; a vault takes a folder of its own")
@@ -199,11 +202,11 @@ class SharedVault:
     def __repr__(self) -> str:
         return "SharedVault()" if self.folder is None else f"SharedVault({str(self.folder)!r})"
 
-    def __deepcopy__(self, memo: Any) -> "SharedVault":
+    def __deepcopy__(self, memo: object) -> "SharedVault":
         """Stay one: scikit-learn copies an estimator's parameters, and a copy would forget."""
         return self
 
-    def __reduce__(self) -> Any:
+    def __reduce__(self) -> tuple[type["SharedVault"], tuple[str]]:
         """Travel as the name of a folder, or not at all."""
         if self._labels is not None:
             raise TypeError(
@@ -313,9 +316,9 @@ class SharedVault:
             made.unlink()
         return file.read_text().strip()
 
-    def refuse_ahead(self, shown: Sequence[Line]) -> None:
+    def refuse_ahead(self, lines: Sequence[Line]) -> None:
         """Refuse this vault if it does not know lines of its own releases, or charge them."""
-        if missing := not_among(shown, self._lines()):
+        if missing := not_among(lines, self._lines()):
             self._refuse_or_charge(missing, list(self._places()))
 
     def mark(self, key: str) -> dict[str, str]:
@@ -333,6 +336,7 @@ class SharedVault:
             with self._lock:
                 yield
             return
+        # Longer than any release takes. An answer to two parties holds it for all parts.
         with FileLock(self.folder / "lock", timeout=600):
             refuse_changed(self.folder)  # before a release, and not after it
             yield
@@ -377,6 +381,7 @@ class SharedVault:
         A missing store is created; with `create=False` the vault does not keep it.
         """
         self._refuse_a_fork()
+        # Before the store is made: a store of another unit would stay in the folder.
         self._refuse_other_persons(side)
         with self._lock:
             name = f"{side.key}-{self._edition()}"
@@ -428,8 +433,10 @@ class SharedVault:
             yield from list(self._memory.values())
             return
         # The witness first: its stores are in the folder before it hears of them.
-        witness, places = Witness(), list[tuple[PublicSide, SqliteStore]]()
-        known, unusable = witness.of_vault(str(self.id), at=self.folder), None
+        witness = Witness()
+        places = list[tuple[PublicSide, SqliteStore]]()
+        known = witness.of_vault(str(self.id), at=self.folder)
+        unusable = None
         for folder in sorted((self.folder / "fits").iterdir()):
             if not (folder / "vault.db").exists():  # the fit was cut off before its request
                 continue
@@ -549,8 +556,10 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     """
     named = [side for side, _ in paid if side.people is not None]
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
+    # Sorted, so that `searchsorted` finds the number of each name.
     everybody = np.unique(np.concatenate(names))
-    with_values, tables = list[tuple[NDArray[np.intp], NDArray[np.uint64]]](), dict[Any, Any]()
+    with_values = list[tuple[NDArray[np.intp], NDArray[np.uint64]]]()
+    tables = dict[Any, Any]()
     for side in named:
         if side.values is not None:
             own = np.searchsorted(everybody, side.names)[side.values[1].astype(np.intp)]
@@ -582,6 +591,7 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
         for charge in charges:
             paying = apart if charge.indices is None else apart[charge.indices]
             times = np.bincount(persons[np.unique(paying)], minlength=len(everybody))[person_of]
+            # A person of several names pays as often as it may have been in the release.
             for again in range(times.max(initial=0)):
                 ledger.charge(charge.event, indices=np.flatnonzero(times > again))
     return ledger, everybody
@@ -606,6 +616,7 @@ def _drawn_tokens(count: int) -> NDArray[np.int64]:
     """Draw distinct numbers [N] that a float carries exactly, too large for ranks and amounts."""
     generator = np.random.default_rng(secrets.randbits(128))
     while True:
+        # A float holds all whole numbers below 2^53. Those from 2^52 can't be mistaken for classes.
         drawn = generator.integers(2**52, 2**53, size=count)
         if len(np.unique(drawn)) == count:
             return drawn
@@ -633,6 +644,7 @@ class FitLabels(TrialLabels):
             side = replace(side, planted=f"{audit}, seed {seed}")
         self._audit = audit or AuditSettings(canaries=0, coin_canaries=0)
         check_room(self._audit, num_labels=len(labels.training))  # before a store is made
+        # Nobody outside this object can read figures or shards of the home.
         self._authority = secrets.token_bytes(32)
         try:
             home = LabelHome(
@@ -655,6 +667,7 @@ class FitLabels(TrialLabels):
             ) from error
         home.begin(self._authority, _TRIAL)
         super().__init__(home=home, noise=noise, trial=_TRIAL)
+        # Before the first release: what is not among these is paid by this fit.
         self._charged_before = {charge.key for charge in home.ledger()}
 
     def teach(

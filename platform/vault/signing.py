@@ -13,21 +13,32 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from labeldp.platform.vault.vault_store import read_ledger
 from labeldp.trainers.data.files import open_regular, read_bytes, replacing
 
-VARIABLE, SIGNATURE = "LABELDP_SIGNING_KEY", "signature.json"
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+VARIABLE = "LABELDP_SIGNING_KEY"
+SIGNATURE = "signature.json"
 _PREFIX = b"labeldp signature 1\n"
 _MOST_BYTES = 100_000_000
 #: Of a results folder or a shared vault: what is never written again. Pages are made of these.
 #: Models are covered wherever they are: those of tracking, and any that were put there.
 _RECORDS = (
-    *("sweep.json", "trials/*.json", "models/**/*", "fits/*/fit.json", "fits/*/*.npy"),
-    *("**/model.json", "**/model.safetensors", "**/MLmodel"),
+    "sweep.json",
+    "trials/*.json",
+    "models/**/*",
+    "fits/*/fit.json",
+    "fits/*/*.npy",
+    "**/model.json",
+    "**/model.safetensors",
+    "**/MLmodel",
 )
 _LEDGERS = ("vault.db", "fits/*/vault.db")
 #: Of a released or published folder, whose signature covers every file.
@@ -59,9 +70,10 @@ class Signature(BaseModel):
     def is_genuine(self) -> bool:
         """Whether the private key of its `public_key` signed it."""
         from cryptography.exceptions import InvalidSignature
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
         try:
-            key = _keys().Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
+            key = Ed25519PublicKey.from_public_bytes(bytes.fromhex(self.public_key))
             if _anybody_signs(self.public_key):
                 return False
             key.verify(bytes.fromhex(self.signature), self.signed)
@@ -76,21 +88,14 @@ def _anybody_signs(key: str) -> bool:
     return coordinate % _PRIME in _LOW_ORDER
 
 
-def _keys() -> Any:
-    """Return the module of ed25519 keys of the extra `signing`."""
-    from cryptography.hazmat.primitives.asymmetric import ed25519
-
-    return ed25519
-
-
-def _pem() -> Any:
+def _pem() -> ModuleType:
     """Return the module that reads PEM files of the extra `signing`."""
     from cryptography.hazmat.primitives import serialization
 
     return serialization
 
 
-def signing_key() -> Any:
+def signing_key() -> "Ed25519PrivateKey | None":
     """Return the private key in the file that `LABELDP_SIGNING_KEY` names; None where it is unset.
 
     Raises:
@@ -99,6 +104,8 @@ def signing_key() -> Any:
     place = os.environ.get(VARIABLE)
     if not place:
         return None
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
     with suppress(OSError):  # a file that is not there is told below
         mode = os.stat(place).st_mode
         if mode & 0o077:
@@ -107,7 +114,7 @@ def signing_key() -> Any:
         if os.stat(place).st_mode & 0o007:
             raise ValueError("other users can read it: chmod 600")
         key = _pem().load_pem_private_key(read_bytes(place), password=None)
-        if not isinstance(key, _keys().Ed25519PrivateKey):
+        if not isinstance(key, Ed25519PrivateKey):
             raise ValueError(f"it is a {type(key).__name__}")
     except (OSError, ValueError, TypeError) as error:
         raise ValueError(
@@ -207,7 +214,8 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
     if problems:
         facts["damaged"] = [SIGNATURE]
     else:
-        then, now = found.entries, dict(sorted(_digests(folder, found.covers)))
+        then = found.entries
+        now = dict(sorted(_digests(folder, found.covers)))
         facts["edited"] = [name for name in then if name in now and now[name] != then[name]]
         facts["removed"] = [name for name in then if name not in now]
         facts["added"] = [name for name in now if name not in then]
@@ -228,9 +236,11 @@ def public_key(key: str) -> str:
     if len(key) == 64 and all(digit in "0123456789abcdef" for digit in key.lower()):
         found = key.lower()
     else:
+        from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
         try:
             loaded = _pem().load_pem_public_key(read_bytes(key))
-            if not isinstance(loaded, _keys().Ed25519PublicKey):
+            if not isinstance(loaded, Ed25519PublicKey):
                 raise ValueError(f"it is a {type(loaded).__name__}")
         except (OSError, ValueError) as error:
             raise ValueError(
@@ -243,14 +253,14 @@ def public_key(key: str) -> str:
     return found
 
 
-def _unfit(folder: Path, found: Signature) -> Iterator[str]:
+def _unfit(folder: Path, signature: Signature) -> Iterator[str]:
     """Say why a genuine signature proves less than a reader of this folder would think."""
-    if not found.entries:
+    if not signature.entries:
         yield (
             f"{SIGNATURE} covers nothing, so anything could be in the folder; get the folder from "
             "its writer again"
         )
-    if found.covers == "records":
+    if signature.covers == "records":
         for path in (path for pattern in _HANDED_ON for path in folder.glob(pattern)):
             yield (
                 f"{path.relative_to(folder)} is of a released or published folder, but {SIGNATURE} "

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import ray
 from numpy.typing import NDArray
+from ray import ObjectRef
 
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.cluster import Capacity, capacity, place
@@ -43,11 +44,12 @@ VoteFunction = Callable[[Sequence[int], Sequence[Shard], Any], NDArray[np.uint8]
 class TeacherActor:
     """Keeps the public data, and trains the batches that it is sent, one after the other."""
 
-    def __init__(self, vote: VoteFunction, data: Any, threads: int) -> None:
+    def __init__(self, vote: VoteFunction, data: object, threads: int) -> None:
         """Take what all batches need; `data` is public, `threads` are torch's, if it is loaded."""
         if (torch := sys.modules.get("torch")) is not None:
             torch.set_num_threads(threads)
-        self._vote, self._data = vote, data
+        self._vote = vote
+        self._data = data
 
     def ready(self) -> None:
         """Return once the actor has started."""
@@ -70,7 +72,7 @@ class Batch:
 _Result = tuple[Batch, NDArray[np.uint8] | None]
 
 
-def pool_size(each: Resources, available: Capacity) -> int:
+def pool_size(resources: Resources, available: Capacity) -> int:
     """Return how many actors the nodes hold at once, or may hold when the cluster has grown.
 
     An autoscaler adds machines for actors that wait for room, as many as its own cap allows; one
@@ -80,7 +82,11 @@ def pool_size(each: Resources, available: Capacity) -> int:
         return GROWN_ACTORS
     held = 0
     for cpus, gpus in available.nodes:
-        shares = [has / needed for has, needed in ((cpus, each.cpus), (gpus, each.gpus)) if needed]
+        shares = [
+            has / needed
+            for has, needed in ((cpus, resources.cpus), (gpus, resources.gpus))
+            if needed
+        ]
         held += int(min(shares, default=cpus) + 1e-9)
     return max(1, held)
 
@@ -88,20 +94,31 @@ def pool_size(each: Resources, available: Capacity) -> int:
 def train_ensemble(
     vote: VoteFunction,
     *,
-    data: Any,
+    data: object,
     shards: Sequence[Shard],
     batch: int,
     journal: VoteJournal,
     actors: int,
-    each: Resources,
+    resources: Resources,
     until: float = math.inf,
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
     """Train the teachers whose votes are missing from the journal, and journal their votes.
 
-    `vote` trains `batch` teachers at a time, always the same ones, since a batch's votes are
-    computed as one. Returns how many were trained. At the time `until`, of the monotonic clock,
-    actors end; batches that they had not finished are lost.
+    Returns how many were trained.
+
+    Args:
+        vote: Trains teachers and returns their votes.
+        data: Public data, for `vote`.
+        shards: Labels of each teacher.
+        batch: Number of teachers that are trained at a time, always the same ones: their votes are
+            computed as one.
+        journal: Keeps votes.
+        actors: Number of actors to start.
+        resources: Resources of an actor.
+        until: Time of the monotonic clock at which actors end; batches that they had not finished
+            are lost.
+        say: Gets lines on progress.
 
     Raises:
         Unfinished: Batches failed again and again, or an actor as it started; finished votes are
@@ -117,10 +134,12 @@ def train_ensemble(
         if not missing:
             return 0
         left = sum(map(len, missing))
-        reused, trained = total - left, 0
+        reused = total - left
+        trained = 0
         started = told = monotonic()
-        queue, given_up = deque(Batch(ids=ids) for ids in missing), list[Batch]()
-        pool = _Pool(vote, data, shards, each, size=min(actors, len(missing)))
+        queue = deque(Batch(ids=ids) for ids in missing)
+        given_up = list[Batch]()
+        pool = _Pool(vote, data, shards, resources, size=min(actors, len(missing)))
         try:
             while (queue or pool.tasks) and monotonic() < until:
                 pool.send(queue)
@@ -134,7 +153,8 @@ def train_ensemble(
                     trained += len(done.ids)
                     now = monotonic()
                     if now - told >= _TELL_SECONDS:
-                        told, pace = now, trained / (now - started)
+                        told = now
+                        pace = trained / (now - started)
                         say(
                             f"teachers: {reused + trained}/{total}, {3600 * pace:,.0f} per hour, "
                             f"about {(left - trained) / pace:.0f} s left"
@@ -161,18 +181,22 @@ class _Pool:
     def __init__(
         self,
         vote: VoteFunction,
-        data: Any,
+        data: object,
         shards: Sequence[Shard],
-        each: Resources,
+        resources: Resources,
         *,
         size: int,
     ) -> None:
         remote: Any = ray.remote(TeacherActor)
         kind = remote.options(
-            num_cpus=each.cpus, num_gpus=each.gpus, max_restarts=-1, max_task_retries=DEATHS
+            num_cpus=resources.cpus,
+            num_gpus=resources.gpus,
+            max_restarts=-1,
+            max_task_retries=DEATHS,
         )
-        self._shards, self._each = shards, each
-        actors = [kind.remote(vote, data, max(1, int(each.cpus))) for _ in range(size)]
+        self._shards = shards
+        self._resources = resources
+        actors = [kind.remote(vote, data, max(1, int(resources.cpus))) for _ in range(size)]
         self._starting = {actor.ready.remote(): actor for actor in actors}
         self._idle = list[Any]()
         self.tasks: dict[Any, tuple[Any, Batch]] = {}
@@ -204,6 +228,7 @@ class _Pool:
         All that have come back meanwhile are returned with it: with a thousand actors, one question
         for each would be a thousand questions about all.
         """
+        needed = self._resources
         left = max(0.0, until - monotonic())
         seconds = min(START_SECONDS, left)
         waiting = [*self.tasks, *self._starting]
@@ -213,12 +238,11 @@ class _Pool:
         if not ready and self.tasks:
             # An actor at work may be silent: one batch may take hours. But one that Ray starts
             # again needs a machine, and the last that could hold it may be gone.
-            gpus = self._each.gpus > 0
-            place(self._each, capacity(), gpu_required=gpus, what="a teacher actor")
+            place(needed, capacity(), gpu_required=needed.gpus > 0, what="a teacher actor")
             return []
         if not ready:
             raise CannotFit(
-                f"no teacher actor ({self._each.cpus:g} CPU + {self._each.gpus:g} GPU) started "
+                f"no teacher actor ({needed.cpus:g} CPU + {needed.gpus:g} GPU) started "
                 f"within {START_SECONDS:g} s: the cluster is too full; free resources, or run "
                 "again later (finished votes are kept)"
             )
@@ -235,7 +259,7 @@ class _Pool:
         for actor, _ in self.tasks.values():
             ray.kill(actor)
 
-    def _started(self, ping: Any) -> None:
+    def _started(self, ping: ObjectRef[None]) -> None:
         actor = self._starting.pop(ping)
         self._idle.append(actor)
         try:
@@ -245,7 +269,7 @@ class _Pool:
                 f"a teacher actor died as it started: {_one_line(error)}. Finished votes are kept"
             ) from error
 
-    def _returned(self, task: Any) -> _Result:
+    def _returned(self, task: ObjectRef[NDArray[np.uint8]]) -> _Result:
         actor, batch = self.tasks.pop(task)
         self._idle.append(actor)
         try:

@@ -144,6 +144,8 @@ class SqliteStore:
         # One connection for each use: nothing is left open, and any thread may use it.
         connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
         try:
+            # A release is handed out when this returns: a charge must survive a power failure by
+            # then.
             connection.execute("PRAGMA synchronous = FULL")
             yield connection
             if connection.in_transaction:
@@ -198,6 +200,7 @@ class SqliteStore:
 
     def charge_lost(self, lost: Iterable[Line]) -> None:
         """Charge lines that the vault has lost to everybody, and whatever they touched."""
+        # To everybody: a witness does not know which labels a line touched.
         rows = [(x.lost_key, x.event, None, x.mechanism, x.failure_probability) for x in lost]
         if rows:
             with _explained(self.path), self._connection() as connection:
@@ -211,11 +214,14 @@ class SqliteStore:
         Raises:
             StoreUnusable: It was not kept; or it was, but is not to be handed out.
         """
+        # Written before the transaction, which blocks other processes.
         indices = None if charge.indices is None else _write_array(charge.indices)
-        event, mechanism = write_event(charge.event), json.dumps(charge.mechanism)
+        event = write_event(charge.event)
+        mechanism = json.dumps(charge.mechanism)
         content = memoryview(_write_array(values))
         try:
             with self._connection() as connection:
+                # The write lock before the question, so that nobody adds a line between both.
                 connection.execute("BEGIN IMMEDIATE")
                 if lines != connection.execute("SELECT count(*) FROM charges").fetchone()[0]:
                     return False

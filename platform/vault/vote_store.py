@@ -68,7 +68,9 @@ class VoteJournal:
 
     def __init__(self, folder: Path, *, teachers: int, queries: int, classes: int) -> None:
         """Read what is there; files that are damaged or of others are left out."""
-        self.folder, self.teachers, self.queries = folder, teachers, queries
+        self.folder = folder
+        self.teachers = teachers
+        self.queries = queries
         self._classes = classes
         self._votes: dict[int, NDArray[np.uint8]] = {}
         self._read()

@@ -62,7 +62,8 @@ class Line:
 def not_among(known: Iterable[Line], own: Iterable[Line]) -> list[Line]:
     """Return the known lines that a vault has neither as they were nor as lost ones."""
     own = tuple(own)
-    digests, keys = {line.digest for line in own}, {line.key for line in own}
+    digests = {line.digest for line in own}
+    keys = {line.key for line in own}
     return [line for line in known if not (line.digest in digests or line.lost_key in keys)]
 
 
@@ -86,6 +87,7 @@ class Witness:
         with _explained():
             folder = state_folder()
             self._path = folder / "vaults.db"
+            # Only once: the folder may hold other files of the user later.
             if not self._path.exists():
                 private_folder(folder)
             private_file(self._path)
@@ -103,6 +105,7 @@ class Witness:
     def _connection(self) -> Iterator[sqlite3.Connection]:
         opened = closing(sqlite3.connect(self._path, timeout=60, isolation_level=None))
         with _explained(), opened as connection:
+            # A witness that forgets a line in a power failure would call the vault complete.
             connection.execute("PRAGMA synchronous = FULL")
             yield connection
             if connection.in_transaction:
@@ -139,6 +142,8 @@ class Witness:
         if not rows:
             return True
         with self._connection() as connection:
+            # The write lock first: of two processes that ask for one place, one must see the
+            # other's line.
             connection.execute("BEGIN IMMEDIATE")
             taken = "SELECT * FROM lines WHERE store = ? AND position = ? AND digest != ?"
             for line in rows if first else ():

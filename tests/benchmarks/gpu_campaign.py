@@ -37,9 +37,7 @@ from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.data.splits import League
 from labeldp.trainers.encoders.image_encoder import build
 from labeldp.trainers.encoders.pretraining import described, pretrain
-from labeldp.trainers.models.features import ScaledStep
-from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.settings import (
     AlibiConfig,
     AlibiPriorConfig,
     LpMstConfig,
@@ -50,6 +48,8 @@ from labeldp.trainers.settings.methods import (
     Randomizer,
     StagedMomentsConfig,
 )
+from labeldp.trainers.models.features import ScaledStep
+from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.schedules import (
     LABEL_SMOOTHING,
     Flip,

@@ -24,9 +24,7 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.pate import TeacherVotes
-from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.pate import (
+from labeldp.trainers.methods.pate_settings import (
     AggregatorKind,
     EnsembleConfig,
     PateConfig,
@@ -34,6 +32,8 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.models.features import described_by_features
+from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.training import LearnerConfig, VatConfig
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0)

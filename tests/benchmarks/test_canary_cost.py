@@ -16,8 +16,8 @@ from sklearn.datasets import make_classification
 from labeldp.mechanisms.auditing import Canaries
 from labeldp.platform.settings.configuration import LABELS_PER_CANARY
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
+from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.methods import AlibiConfig, Noise
 from tests.real_data import real_data_root
 from tests.trainers.small_data import SeededVault
 

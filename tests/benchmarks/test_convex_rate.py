@@ -17,7 +17,7 @@ from scipy.special import softmax
 
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.convex import label_variance
-from labeldp.trainers.settings.methods import ConvexConfig, Iterate, Noise
+from labeldp.trainers.methods.settings import ConvexConfig, Iterate, Noise
 from tests.trainers.small_data import SeededVault, trained
 
 pytestmark = pytest.mark.benchmark

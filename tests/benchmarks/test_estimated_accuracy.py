@@ -15,9 +15,9 @@ from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.settings.configuration import DEFAULT_SHARE, LEAST_EPSILON
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
+from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.methods import AlibiConfig
 from labeldp.trainers.settings.schedules import Schedule
 from tests.real_data import real_data_root
 

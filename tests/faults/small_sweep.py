@@ -8,7 +8,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, NoiseSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Sweep, Variant
-from labeldp.trainers.settings.methods import AlibiConfig, Noise
+from labeldp.trainers.methods.settings import AlibiConfig, Noise
 
 TRIALS, RELEASES, EPOCHS = 6, 3, 20
 

@@ -20,7 +20,7 @@ from labeldp.platform.sweep import open_sweep, trial_runs
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import EarlyStops, tune_trial
-from labeldp.platform.sweep.trial_runs import HandOut
+from labeldp.platform.sweep.trial_runs import SuggestionSearcher
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import LabelHome
 from tests.platform.sweep.stores import copy_store
@@ -63,13 +63,13 @@ def _connected(address: str | None) -> Iterator[Capacity]:
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
     """What Tune does, one trial at a time."""
     keeper = Here(checkpoints.Keeper(str(sweep.folder.checkpoints), str(sweep.folder.models)))
-    hand_out = HandOut(recorder) if sweep.book else None
+    searcher = SuggestionSearcher(recorder) if sweep.suggestions else None
     rule = sweep.plan.sweep.stop
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
     scheduler = None if stops is None else trial_runs.scheduler_of(sweep, stops)
-    plans = {} if hand_out else dict(sweep.left)
-    for config in _configs(sweep, hand_out):
+    plans = {} if searcher else dict(sweep.left)
+    for config in _configs(sweep, searcher):
         trial = SimpleNamespace(config=config)
         recorder.on_trial_start(0, [], trial)
 
@@ -91,9 +91,9 @@ def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None
             )
 
 
-def _configs(sweep: OpenSweep, hand_out: HandOut | None) -> Iterator[dict[str, Any]]:
-    if hand_out is None:
+def _configs(sweep: OpenSweep, searcher: SuggestionSearcher | None) -> Iterator[dict[str, Any]]:
+    if searcher is None:
         yield from ({"hash": digest} for digest in list(sweep.left))
         return
-    while isinstance(config := hand_out.suggest("next"), dict):
+    while isinstance(config := searcher.suggest("next"), dict):
         yield config

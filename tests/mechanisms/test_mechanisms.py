@@ -25,6 +25,7 @@ from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.coverage import CoverageChoice
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import (
@@ -210,11 +211,13 @@ def test_outputs_come_as_often_as_their_likelihood_says(name: str, epsilon: floa
 
 
 #: Mechanisms on all labels together, or on amounts, with their public inputs for 30 labels.
-OTHERS: list[tuple[Any, NDArray[Any]]] = [
+OTHERS: list[tuple[Any, ...]] = [
     (CorrectCount(epsilon=1.0), LABELS),
     (AmountChannel(epsilon=1.0), np.full(BINS, 1 / BINS)),
     (AmountSums(noise_std=1.0), np.eye(30)),
     (ErrorSums(epsilon=1.0), np.linspace(0, 1, 30)),
+    (CorrectCount(epsilon=1.0), LABELS, np.arange(30) % 4),
+    (CoverageChoice(epsilon=20.0, coverage=0.5, candidates=CLASSES),),
 ]
 
 
@@ -222,7 +225,7 @@ OTHERS: list[tuple[Any, NDArray[Any]]] = [
     ("mechanism", "public"),
     [
         *((case.make(1.0), case.public(30)) for case in MECHANISMS.values()),
-        *((mechanism, (public,)) for mechanism, public in OTHERS),
+        *((mechanism, public) for mechanism, *public in OTHERS),
     ],
 )
 def test_a_vault_draws_it_once_and_charges_its_event(mechanism: Any, public: Any) -> None:

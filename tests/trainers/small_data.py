@@ -13,8 +13,8 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.pate import EnsembleConfig
 
 ON_CPU = Performance(device=Device.CPU)
 #: A small network that learns from a few labels.

@@ -25,7 +25,7 @@ from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find
 from labeldp.trainers.extensions import ExtensionError
-from labeldp.trainers.settings.methods import AlibiConfig
+from labeldp.trainers.methods.settings import AlibiConfig
 from tests.platform.cli.asked import refusal
 from tests.source_tree import ROOT
 
@@ -45,7 +45,7 @@ assert (load_model("model").predict(X) == model.predict(X)).all()
 OTHER_PACKAGE = '''\
 """A method and a data set of one's own."""
 
-from labeldp.trainers.settings.methods import AlibiConfig
+from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.data.catalog import DataSet
 from labeldp.trainers.base import Count, settings
 from labeldp.trainers.settings.trainer import TrainerDefaults

@@ -19,7 +19,16 @@ from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.pate_settings import (
+    AggregatorKind,
+    EnsembleConfig,
+    ForestSettings,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+    TeacherKind,
+)
+from labeldp.trainers.methods.settings import (
     AlibiConfig,
     AlibiPriorConfig,
     BitFlipConfig,
@@ -35,15 +44,6 @@ from labeldp.trainers.settings.methods import (
     StackRelease,
     StagedMomentsConfig,
     TableStackConfig,
-)
-from labeldp.trainers.settings.pate import (
-    AggregatorKind,
-    EnsembleConfig,
-    ForestSettings,
-    PateConfig,
-    StudentConfig,
-    StudentKind,
-    TeacherKind,
 )
 from labeldp.trainers.settings.schedules import Recipe, TrainingDiverged
 from labeldp.trainers.settings.trainer import PlannedCharge, Trainer

@@ -14,10 +14,15 @@ from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.columns import Columns
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
 from labeldp.trainers.data.splits import Splits
-from labeldp.trainers.models.features import PatchFeatures, described_by_features
-from labeldp.trainers.models.trained_model import Origin, TrainedModel
-from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.pate_settings import (
+    AggregatorKind,
+    EnsembleConfig,
+    ForestSettings,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+)
+from labeldp.trainers.methods.settings import (
     AlibiConfig,
     AlibiPriorConfig,
     BitFlipConfig,
@@ -29,14 +34,9 @@ from labeldp.trainers.settings.methods import (
     PriorSource,
     RecommenderConfig,
 )
-from labeldp.trainers.settings.pate import (
-    AggregatorKind,
-    EnsembleConfig,
-    ForestSettings,
-    PateConfig,
-    StudentConfig,
-    StudentKind,
-)
+from labeldp.trainers.models.features import PatchFeatures, described_by_features
+from labeldp.trainers.models.trained_model import Origin, TrainedModel
+from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.trainer import Trainer
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.ratings import write_ratings

@@ -22,8 +22,10 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from types import ModuleType
 from typing import IO, Any
 
 from labeldp.trainers.base import near_miss
@@ -138,10 +140,8 @@ def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
             yield member
 
 
-def _torchvision_datasets() -> Any:
-    import torchvision
-
-    return torchvision.datasets
+def _torchvision_datasets() -> ModuleType:
+    return import_module("torchvision.datasets")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,8 +224,16 @@ def published_files(folder: str) -> tuple[PublishedFile, ...]:
 
 
 _FASHION_CLASSES = (
-    *("T-shirt/top", "Trouser", "Pullover", "Dress", "Coat"),
-    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
+    "T-shirt/top",
+    "Trouser",
+    "Pullover",
+    "Dress",
+    "Coat",
+    "Sandal",
+    "Shirt",
+    "Sneaker",
+    "Bag",
+    "Ankle boot",
 )
 #: The first kana of each column of the syllabary, in Hepburn's letters.
 _KANA = ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo")
@@ -364,7 +372,8 @@ class FetchFailed(ValueError):
 
 def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     """Download a data set, unless it is there as published; return the folder it is in."""
-    data_set, folder = find(name), data_root(root)
+    data_set = find(name)
+    folder = data_root(root)
     problems = data_set.check(folder)
     if data_set.reader is None or (data_set.download is None and problems):
         raise ValueError(f"{name} can't be fetched: {data_set.command}")

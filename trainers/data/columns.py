@@ -100,7 +100,7 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
     raise RowsRefused(f"column {name!r} holds {array.dtype}; {_AS_IN_TRAINING}")
 
 
-def learned_values(name: str, column: Any) -> tuple[NDArray[Any], str]:
+def learned_values(name: str, column: object) -> tuple[NDArray[Any], str]:
     """Return a column of training rows, and the form in which its text is read; "" for none.
 
     As `column_values`, and text that is all numbers or dates of one form as these.
@@ -252,7 +252,7 @@ def is_number(text: Any) -> bool:
 # ---------------------------------------------------------------------------------------- rows
 
 
-def by_name(rows: Any) -> dict[str, Any] | None:
+def by_name(rows: object) -> dict[str, Any] | None:
     """Return the columns of rows that have names; None for rows that have none."""
     if isinstance(rows, Mapping):
         return {str(name): column for name, column in rows.items()}
@@ -264,7 +264,7 @@ def by_name(rows: Any) -> dict[str, Any] | None:
     return {name: rows.iloc[:, place] for place, name in enumerate(names)}
 
 
-def named_columns(rows: Any, *, names: Sequence[str]) -> dict[str, NDArray[Any]]:
+def named_columns(rows: object, *, names: Sequence[str]) -> dict[str, NDArray[Any]]:
     """Return columns of rows in the order of `names`; others are ignored with a warning."""
     found = by_name(rows)
     if found is None:
@@ -294,7 +294,7 @@ def named_columns(rows: Any, *, names: Sequence[str]) -> dict[str, NDArray[Any]]
     return columns
 
 
-def matrix_of(rows: Any, *, width: int, names: Sequence[str] | None = None) -> NDArray[Any]:
+def matrix_of(rows: object, *, width: int, names: Sequence[str] | None = None) -> NDArray[Any]:
     """Return rows as a matrix of numbers [N, width], NaN where one is missing."""
     found = by_name(rows)
     if found is not None:
@@ -439,7 +439,8 @@ class Numbers(Step):
 
     def as_they_are(self) -> "Numbers":
         """Return the same without a scale."""
-        nothing, one = np.zeros_like(self.mean), np.ones_like(self.std)
+        nothing = np.zeros_like(self.mean)
+        one = np.ones_like(self.std)
         return replace(self, mean=nothing, std=one, scaled=False)
 
 
@@ -459,7 +460,8 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
 
 
 def _as_written(name: str, column: NDArray[Any], form: str) -> NDArray[Any]:
-    missing, had = is_missing(column), f"the training rows had {in_words(form)} there"
+    missing = is_missing(column)
+    had = f"the training rows had {in_words(form)} there"
     if column.dtype.kind == "O":
         values = values_in(column.tolist(), form)
         if len(bad := np.flatnonzero((values != values) & ~missing)):
@@ -562,7 +564,7 @@ class Columns(Step):
                 parts.append(Numbers.fit(column[:, None], names=[name], form=form))
         return cls(names=tuple(train), parts=tuple(parts))
 
-    def __call__(self, rows: Any, *, what: str = "features") -> Any:
+    def __call__(self, rows: object, *, what: str = "features") -> Any:
         """Return features [N, D] of a DataFrame or of columns by name.
 
         A category that no training row has is a row of zeros among its column's features.
@@ -602,7 +604,7 @@ class Columns(Step):
         return replace(self, parts=tuple(parts), beside=beside)
 
 
-def standardized(fitted: Columns | Numbers, train: Any, test: Any) -> dict[str, Any]:
+def standardized(fitted: Columns | Numbers, train: object, test: object) -> dict[str, Any]:
     """Return features of both parts and what made them, as `Splits` has them."""
     return {
         "train_features": fitted(train, what="training features"),

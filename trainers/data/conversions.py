@@ -30,7 +30,9 @@ from scipy.special import expit
 SHARE = 0.02
 #: Columns that are not features.
 SECRETS = ("person", "bought", "amount", "delay", "probability")
-_COUNTRIES, _CAMPAIGNS, _SCORES = 20, 40, 8
+_COUNTRIES = 20
+_CAMPAIGNS = 40
+_SCORES = 8
 _MOST_VISITS = 20
 #: Share of the first week's ids that come again every week.
 _REGULARS = 0.1
@@ -43,7 +45,8 @@ def conversions(rows: int, *, seed: int) -> pd.DataFrame:
     to the purchase (missing without one).
     """
     # The law is the same for every seed, so that one model serves logs of several.
-    law, draw = np.random.default_rng(2026), np.random.default_rng(seed)
+    law = np.random.default_rng(2026)
+    draw = np.random.default_rng(seed)
 
     def category(name: str, effects: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         frequent = 1 / np.arange(1, len(effects) + 1)
@@ -52,10 +55,13 @@ def conversions(rows: int, *, seed: int) -> pd.DataFrame:
         return names[chosen], effects[chosen]
 
     scores = draw.normal(size=(rows, _SCORES))
-    days, visits = draw.exponential(200, rows), draw.poisson(draw.lognormal(1, 1, rows))
-    minutes, price = draw.lognormal(5, 2, rows), draw.lognormal(3, 0.8, rows)
+    days = draw.exponential(200, rows)
+    visits = draw.poisson(draw.lognormal(1, 1, rows))
+    minutes = draw.lognormal(5, 2, rows)
+    price = draw.lognormal(3, 0.8, rows)
     discount = np.maximum(draw.uniform(-0.5, 0.5, rows), 0).round(2)
-    hour, clicks = draw.integers(0, 24, rows), draw.poisson(2, rows)
+    hour = draw.integers(0, 24, rows)
+    clicks = draw.poisson(2, rows)
     basket = draw.poisson(0.4, rows)
     device, of_device = category("device", np.array([0.0, 0.5, 0.2]))
     country, of_country = category("country", law.normal(0, 0.4, _COUNTRIES))

@@ -49,6 +49,7 @@ class FileRefused(ValueError):
 
 def memory_bytes() -> int:
     """Return how much memory this process may have: the machine's, or less where it is limited."""
+    # A container sees the memory of the whole machine; its limit is in its control group.
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_limits_of_groups()]
     own = (resource.getrlimit(kind)[0] for kind in (resource.RLIMIT_AS, resource.RLIMIT_DATA))
     return min([*limits, *(limit for limit in own if limit != resource.RLIM_INFINITY)])
@@ -59,6 +60,7 @@ def _limits_of_groups() -> Iterator[int]:
     with suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, group = line.split(":", 2)
+            # Of the first version of control groups; the second one names no controllers.
             first = "memory" in controllers.split(",")
             if not (first or not controllers):
                 continue
@@ -104,6 +106,7 @@ def whole_file(path: Path) -> Iterator[BufferedWriter]:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             yield file
             file.flush()
+            # Before it gets its name: a power failure could leave an empty file under it.
             os.fsync(file.fileno())
         draft.replace(path)
     finally:
@@ -135,12 +138,12 @@ def check_archive(path: str | Path, archive: ZipFile, *, stored: int | None = No
     return size
 
 
-def _check(path: str | Path, found: os.stat_result, most_bytes: int | None) -> None:
-    if not stat.S_ISREG(found.st_mode):
-        kind = next((name for holds, name in _KINDS if holds(found.st_mode)), "no regular file")
+def _check(path: str | Path, status: os.stat_result, most_bytes: int | None) -> None:
+    if not stat.S_ISREG(status.st_mode):
+        kind = next((name for holds, name in _KINDS if holds(status.st_mode)), "no regular file")
         way_out = "name a file in it" if kind == "a folder" else "save what it gives to a file"
         raise FileRefused(f"{path} is {kind}, which can't be read as a whole; {way_out}")
-    _check_size(path, found.st_size, most_bytes)
+    _check_size(path, status.st_size, most_bytes)
 
 
 def _check_size(path: str | Path, size: int, most_bytes: int | None) -> None:
@@ -228,7 +231,8 @@ def private_folder(folder: Path) -> None:
     """
     with owner_only():
         folder.mkdir(parents=True, exist_ok=True)
-    here, home = folder.resolve(), Path.home().resolve()
+    here = folder.resolve()
+    home = Path.home().resolve()
     if folder.stat().st_mode & stat.S_ISVTX or here == home or here in home.parents:
         raise NotOurs(
             f"{folder} holds more than results, and all of a results folder is closed to other "
@@ -245,7 +249,8 @@ def private_folder(folder: Path) -> None:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
                 try:
-                    path, found = Path(entry.path), entry.stat(follow_symlinks=False)
+                    path = Path(entry.path)
+                    found = entry.stat(follow_symlinks=False)
                     _check_owner(path, found)
                     refuse_link(path)
                     if stat.S_IMODE(found.st_mode) & 0o7077:
@@ -329,13 +334,13 @@ def _close(folder: Path, descriptor: int) -> None:
         os.close(descriptor)
 
 
-def _check_owner(path: Path, found: os.stat_result) -> None:
-    if found.st_uid != os.geteuid():
-        raise _not_ours(path, found)
+def _check_owner(path: Path, status: os.stat_result) -> None:
+    if status.st_uid != os.geteuid():
+        raise _not_ours(path, status)
 
 
-def _not_ours(path: Path, found: os.stat_result) -> NotOurs:
+def _not_ours(path: Path, status: os.stat_result) -> NotOurs:
     return NotOurs(
-        f"{path} belongs to user {found.st_uid}, and this is user {os.geteuid()}; change its owner "
-        "(chown), or choose another folder"
+        f"{path} belongs to user {status.st_uid}, and this is user {os.geteuid()}; change its "
+        "owner (chown), or choose another folder"
     )

@@ -69,9 +69,19 @@ _LOADERS: dict[str, frozenset[str]] = {
     ),
     **dict.fromkeys(
         (
-            *("JsonNode", "ListNode", "TupleNode", "SetNode", "SliceNode", "DefaultDictNode"),
-            *("BytesNode", "BytearrayNode", "NdArrayNode", "MaskedArrayNode", "LossNode"),
-            *("RandomStateNode", "RandomGeneratorNode"),
+            "JsonNode",
+            "ListNode",
+            "TupleNode",
+            "SetNode",
+            "SliceNode",
+            "DefaultDictNode",
+            "BytesNode",
+            "BytearrayNode",
+            "NdArrayNode",
+            "MaskedArrayNode",
+            "LossNode",
+            "RandomStateNode",
+            "RandomGeneratorNode",
         ),
         frozenset(),
     ),
@@ -113,7 +123,7 @@ class Kept(Stored):
         return cls(**rest, **{cls.kept: unpacked(arrays["skops"])})
 
 
-def packed(value: Any) -> NDArray[np.uint8]:
+def packed(value: object) -> NDArray[np.uint8]:
     """Return a fitted object as bytes [B]; a ValueError names what `unpacked` would refuse."""
     import skops.io  # a second
 
@@ -121,6 +131,7 @@ def packed(value: Any) -> NDArray[np.uint8]:
         data = skops.io.dumps(value)
     except TypeError as error:
         raise ValueError(f"{type(value).__name__} can't be saved in a model: {error}") from error
+    # What can't be read back is refused now, while the fitted object is still there.
     unpacked(array := np.frombuffer(data, dtype=np.uint8))
     return array
 
@@ -147,6 +158,7 @@ def _trusted(data: bytes) -> list[str]:
     import skops.io
 
     with ZipFile(io.BytesIO(data)) as archive:
+        # Sizes first: a small file may unpack to more than the memory.
         check_archive(_WHAT, archive, stored=len(data))
         check_unpacked(_WHAT, size := _PER_BYTE * archive.getinfo("schema.json").file_size)
         described = json.loads(archive.read("schema.json"))
@@ -157,8 +169,11 @@ def _trusted(data: bytes) -> list[str]:
             if name.endswith(".npz"):
                 with archive.open(name) as member, ZipFile(member) as inner:
                     size += check_archive(_WHAT, inner)
+    # Loaders of older formats check less, and a file may claim any.
     if type(described.get("protocol")) is not int or described["protocol"] < _PROTOCOL:
         raise ValueError(f"{_WHAT} is in an older format than labeldp writes")
+    # skops asks about types alone. What a loader does with a trusted type decides whether code
+    # runs.
     for node in nodes:
         if (loader := node["__loader__"]) not in _LOADERS:
             raise _foreign(node)
@@ -184,17 +199,22 @@ def _check_indices(value: Any) -> None:
     from sklearn.neighbors._base import NeighborsBase
     from sklearn.tree._tree import Tree
 
-    left, seen, built = [value], dict[int, Any](), list[Any]()
+    left = [value]
+    seen = dict[int, Any]()
+    built = list[Any]()
     while left:
         each = left.pop()
+        # An object may hold itself.
         if id(each) in seen or isinstance(each, type):
             continue
         seen[id(each)] = each
         held = getattr(each, "__dict__", {})
-        tree, search = held.get("tree_"), held.get("_tree")
+        tree = held.get("tree_")
+        search = held.get("_tree")
         if isinstance(tree, Tree):
             _fits(1 <= tree.node_count <= tree.capacity and tree.n_features == each.n_features_in_)
-            nodes, names = tree.__getstate__()["nodes"], ("left_child", "right_child", "feature")
+            nodes = tree.__getstate__()["nodes"]
+            names = ("left_child", "right_child", "feature")
             inner = nodes["left_child"] != -1
             _check_nodes(nodes, each.n_features_in_, inner=inner, names=names)
         if isinstance(each, BaseEnsemble) and "estimators_" in held:
@@ -206,7 +226,8 @@ def _check_indices(value: Any) -> None:
                 _fits("tree_" not in vars(part) or part.n_features_in_ == len(columns))
         if isinstance(each, BaseHistGradientBoosting):
             for predictor in (one for group in held.get("_predictors", ()) for one in group):
-                nodes, names = predictor.nodes, ("left", "right", "feature_idx")
+                nodes = predictor.nodes
+                names = ("left", "right", "feature_idx")
                 inner = nodes["is_leaf"] == 0
                 _check_nodes(nodes, each.n_features_in_, inner=inner, names=names)
                 chosen = nodes[inner & (nodes["is_categorical"] != 0)]
@@ -216,7 +237,8 @@ def _check_indices(value: Any) -> None:
                     _fits(each._bin_mapper.is_categorical_[chosen["feature_idx"]].all())
         if isinstance(each, NeighborsBase) and isinstance(search, KDTree | BallTree):
             _fits(len(held.get("_y", each._fit_X)) == len(each._fit_X))
-            metric, more = each.effective_metric_, each.effective_metric_params_
+            metric = each.effective_metric_
+            more = each.effective_metric_params_
             each._tree = type(search)(each._fit_X, each.leaf_size, metric=metric, **more)
             built.append(each._tree)
         elif isinstance(each, KDTree | BallTree) and not any(each is one for one in built):
@@ -249,7 +271,7 @@ def _fits(holds: "bool | np.bool") -> None:
         raise ValueError(f"{_WHAT} has indices that are out of range; get the model again")
 
 
-def _nodes(value: Any) -> Iterator[dict[str, Any]]:
+def _nodes(value: object) -> Iterator[dict[str, Any]]:
     if isinstance(value, dict):
         if "__loader__" in value:
             yield value

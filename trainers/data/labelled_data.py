@@ -215,7 +215,8 @@ class Pixels:
     def of(cls, images: Tensor) -> "Pixels":
         """Return the statistics of images, uint8 [N, C, H, W]."""
         values = torch.arange(256, dtype=torch.float64) / 255
-        means, stds = [], []
+        means = []
+        stds = []
         for channel in images.unbind(1):
             # Counts of 256 values are exact, and need no floating-point copy of the images.
             counts = torch.zeros(256, dtype=torch.int64)
@@ -333,7 +334,8 @@ def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledDat
     count = len(data.train_labels)
     held = held_out_count(count, share=share)
     order = fixed_order(count, seed=_HELD_OUT_SEEDS + seed)
-    out, rest = np.sort(order[:held]), np.sort(order[held:])
+    out = np.sort(order[:held])
+    rest = np.sort(order[held:])
     features = data.public.train_features
     public = replace(
         data.public,

@@ -84,7 +84,8 @@ def read_own(source: OwnSource) -> Splits:
 
 
 def _splits_of(rows: OwnRows, source: OwnSource, *, where: Path | str) -> Splits:
-    bounds, names = source.bounds, None
+    bounds = source.bounds
+    names = None
     if bounds is None:
         in_test = None if rows.test is None else rows.test.stated
         num_classes, names = _stated_classes(where, rows.stated, in_test, source.classes)
@@ -109,7 +110,8 @@ def _splits_of(rows: OwnRows, source: OwnSource, *, where: Path | str) -> Splits
         elif matrix.ndim == 2:
             refuse_infinite(matrix, what=f"{where}: features")
         chosen = _rows_for_testing(rows, source, where)
-        train, test = rows.only(~chosen), rows.only(chosen)
+        train = rows.only(~chosen)
+        test = rows.only(chosen)
     else:
         _refuse_hold_out(where, source.hold_out)
         test = numbered(rows.test, source.test_path or where, secret=False)
@@ -197,7 +199,8 @@ def _with_second_file(rows: OwnRows, source: OwnSource, file: Path) -> OwnRows:
 
 
 def _rows_for_testing(rows: OwnRows, source: OwnSource, file: Path | str) -> NDArray[np.bool_]:
-    split, count = rows.split, len(rows)
+    split = rows.split
+    count = len(rows)
     if split is None:
         if source.hold_out is None:
             raise DataFileError(
@@ -252,7 +255,8 @@ def _stated_classes(
             f"the classes of {file} are stated as {' and as '.join(map(repr, stated))}; they must "
             "agree: correct data.classes, or leave it out"
         )
-    listed, count = next(iter(names), None), counts.pop()
+    listed = next(iter(names), None)
+    count = counts.pop()
     if listed is not None:
         _refuse_equal_classes(listed)
     _validate.whole(minimum=2, num_classes=count)
@@ -294,8 +298,8 @@ def label_numbers(
 
 
 def read_arrays(
-    features: Any,
-    labels: Any,
+    features: object,
+    labels: object,
     *,
     classes: int | Sequence[Hashable],
     drop: Sequence[str] = (),
@@ -348,7 +352,7 @@ def own_rows(
     return read_arrays(rows, placeholder, classes=num_classes, keep=keep, text=text)
 
 
-def _features(features: Any, drop: Sequence[str]) -> RawFeatures:
+def _features(features: object, drop: Sequence[str]) -> RawFeatures:
     named = by_name(features)
     if named is None:
         if drop:
@@ -368,7 +372,7 @@ def _features(features: Any, drop: Sequence[str]) -> RawFeatures:
     return columns
 
 
-def _matrix(values: Any) -> NDArray[Any]:
+def _matrix(values: object) -> NDArray[Any]:
     try:
         array = array_of(values, what="X")
         if array.dtype == object:
@@ -502,7 +506,8 @@ def with_embeddings(name: str, splits: Splits, named: str | Path) -> Splits:
     if file.suffix.lower() != ".npy":
         raise DataFileError(f"data.embeddings is {named}; it must be an .npy of vectors [N, D]")
     matrix = npy_array(file, mapped=True)
-    train, test = len(splits.train_labels), len(splits.test_labels)
+    train = len(splits.train_labels)
+    test = len(splits.test_labels)
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating) or not matrix.shape[1]:
         raise EmbeddingRefused(
             f"{file} holds {matrix.dtype} of shape {matrix.shape}; embeddings are floating-point "
@@ -514,7 +519,8 @@ def with_embeddings(name: str, splits: Splits, named: str | Path) -> Splits:
             "testing rows; it must hold one for each of them, in this order, as `labeldp embed "
             f"{name}` writes them"
         )
-    record, made_by = checked_record(file), FeatureProvenance(league=League.NOT_STATED)
+    record = checked_record(file)
+    made_by = FeatureProvenance(league=League.NOT_STATED)
     if record is not None:
         made_by = record.provenance
         if record.inputs != digest_of_images(*images_of(name, splits)):
@@ -542,7 +548,8 @@ def _own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvena
             f"{files[records.index(None)]} has no record of the encoder that made it, and the "
             "other file of this data set has one; make both by one encoder: labeldp embed"
         )
-    first, last = made_by[0], made_by[-1]
+    first = made_by[0]
+    last = made_by[-1]
     if not first.same_encoder(last):
         raise EmbeddingRefused(
             f"{files[0]} was made by {first.encoder} and {files[-1]} by {last.encoder}, or with "

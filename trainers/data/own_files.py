@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +55,9 @@ from labeldp.trainers.data.sparse_rows import MOST_DIRECTIONS
 from labeldp.trainers.data.tables import check_width, csv_table, refuse_twice
 from labeldp.trainers.data.written import example
 
+if TYPE_CHECKING:
+    import pyarrow
+
 #: Distinguishes a user's file from the name of a data set.
 OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
@@ -62,7 +65,7 @@ LABEL = "label"
 SPLIT = "split"
 #: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
 #: `use_threads=False`, too.
-_ALONE: Any = {"pre_buffer": False}
+_ALONE = {"pre_buffer": False}
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: How many classes there are, or their names in order.
 StatedClasses = int | Sequence[str]
@@ -198,10 +201,14 @@ def read_rows(source: OwnSource, *, first: OwnRows | None = None) -> OwnRows:
 
     With the rows of the first file it is the second one, whose columns of text are the same.
     """
-    path, labels, prefix = source.path, source.labels, "data."
+    path = source.path
+    labels = source.labels
+    prefix = "data."
     text: list[str] = []
     if first is not None:
-        path, labels, prefix = source.test_path, source.test_labels, "data.test_"
+        path = source.test_path
+        labels = source.test_labels
+        prefix = "data.test_"
         if isinstance(first.features, dict):
             text = [name for name, column in first.features.items() if column.dtype == object]
     assert path is not None
@@ -227,7 +234,7 @@ def existing(path: PathLike, *, key: str) -> Path:
     return file
 
 
-def _read_table(file: Path, source: OwnSource, *, text: Sequence[str] = ()) -> Any:
+def _read_table(file: Path, source: OwnSource, *, text: Sequence[str] = ()) -> "pyarrow.Table":
     if file.suffix.lower() == ".parquet":
         return parquet_table(file)
     names = [source.label_column or LABEL, source.split_column or SPLIT, source.group_column]
@@ -235,9 +242,10 @@ def _read_table(file: Path, source: OwnSource, *, text: Sequence[str] = ()) -> A
     return csv_table(file, text=text, as_written=as_written, encoding=source.encoding)
 
 
-def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
+def _rows_of_table(table: "pyarrow.Table", file: Path, source: OwnSource) -> OwnRows:
     """Columns of features, one of labels, and one of a split."""
-    label_column, split_column = source.label_column or LABEL, source.split_column
+    label_column = source.label_column or LABEL
+    split_column = source.split_column
     names = [str(name) for name in table.column_names]
     for key, wanted in source.named_columns.items():
         for name in wanted:
@@ -290,14 +298,15 @@ def _rows_of_table(table: Any, file: Path, source: OwnSource) -> OwnRows:
 
 def parquet_table(
     file: Path, *, columns: Sequence[str] | None = None, rows: range | None = None
-) -> Any:
+) -> "pyarrow.Table":
     """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
 
     With `columns` it has those of them that the file has, and with `rows` those of them: only the
     groups of rows that hold them are read.
     """
     with _opened_parquet(file) as opened:
-        footer, names = opened.metadata, opened.schema_arrow.names
+        footer = opened.metadata
+        names = opened.schema_arrow.names
         refuse_twice(names, file)
         kept = [name for name in names if columns is None or name in columns]
         wanted = range(footer.num_rows) if rows is None else rows
@@ -346,7 +355,7 @@ def _opened_parquet(file: Path) -> Iterator[Any]:
         ) from error
 
 
-def _texts(table: Any, file: Path) -> Any:
+def _texts(table: "pyarrow.Table", file: Path) -> "pyarrow.Table":
     """Return a table without dictionaries, if its texts fit into memory."""
     from pyarrow import compute, types
 
@@ -370,7 +379,8 @@ def _texts(table: Any, file: Path) -> Any:
 
 
 def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
-    names, count = found.get("class_names"), found.get("num_classes")
+    names = found.get("class_names")
+    count = found.get("num_classes")
     if type(count) not in (int, type(None)):
         raise DataFileError(f"{file} states num_classes {count!r}; it must be a whole number")
     if names is not None and count not in (None, len(names)):
@@ -411,7 +421,8 @@ def _read_npz(file: Path, source: OwnSource) -> OwnRows:
             f"{file} holds no array {source.split_column!r}, which data.split_column names (it "
             f"holds {', '.join(arrays)})"
         )
-    features, labels = arrays["features"], arrays["labels"]
+    features = arrays["features"]
+    labels = arrays["labels"]
     one_label_each(file, features, labels)
     return OwnRows(features=features, labels=labels, split=split, stated=stated)
 
@@ -423,7 +434,8 @@ def _read_npy(features: Path, labels: Path, source: OwnSource) -> OwnRows:
             f"data.split_column is {source.split_column!r}, but {features} holds features alone; "
             "name a second file of rows for testing instead: data.test_path and data.test_labels"
         )
-    matrix, column = npy_array(features, mapped=True), npy_array(labels)
+    matrix = npy_array(features, mapped=True)
+    column = npy_array(labels)
     if column.ndim == 2 and column.shape[1] == 1:
         column = column[:, 0]
     one_label_each(f"{features} and {labels}", matrix, column)
@@ -496,7 +508,9 @@ def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any
 
 # Nothing below shows a label, or counts them by class: how many there are of each is secret.
 
-_LEFT_OUT, _DATE, _SENTENCES = "left out", "date, as days", "sentences"
+_LEFT_OUT = "left out"
+_DATE = "date, as days"
+_SENTENCES = "sentences"
 _FEATURES = ("number", "text", _DATE, _SENTENCES)
 
 
@@ -562,7 +576,7 @@ def describe(source: OwnSource) -> FileSeen:
     )
 
 
-def _table_seen(table: Any, source: OwnSource) -> FileSeen:
+def _table_seen(table: "pyarrow.Table", source: OwnSource) -> FileSeen:
     label_column = source.label_column or LABEL
     known = label_column in table.column_names
     columns = tuple(
@@ -602,7 +616,12 @@ def _table_seen(table: Any, source: OwnSource) -> FileSeen:
 
 
 def _column_seen(
-    name: str, column: Any, source: OwnSource, label_column: str, *, types_only: bool
+    name: str,
+    column: "pyarrow.ChunkedArray",
+    source: OwnSource,
+    label_column: str,
+    *,
+    types_only: bool,
 ) -> ColumnSeen:
     if name == label_column:
         return ColumnSeen(name=name, kind="labels", note="secret")
@@ -632,7 +651,9 @@ def _column_seen(
         note = f"looks like an identifier: {why}; data.keep={name} makes it a feature"
         return ColumnSeen(name=name, kind=_LEFT_OUT, note=note)
     missing = is_missing(values)
-    count, categories, usable = int(missing.sum()), None, True
+    count = int(missing.sum())
+    categories = None
+    usable = True
     note = form and f"written as {example(form)}"
     if kind == "text":
         categories = len(set(values[~missing].tolist()))
@@ -646,7 +667,8 @@ def _column_seen(
         elif count and not note:
             note = f"{count:,} missing (a category of their own)"
     elif kind == "number" and np.isinf(values).any():
-        row, usable = int(np.isinf(values).argmax()), False
+        row = int(np.isinf(values).argmax())
+        usable = False
         note = f"row {row} is {values[row]}; features must be finite"
     elif count:
         note = f"{note}; " * bool(note) + f"{count:,} missing (the median, and an indicator column)"

@@ -44,7 +44,7 @@ class AsTheyAre(Step):
     columns: int
     identifiers: bool = False
 
-    def __call__(self, rows: Any) -> NDArray[Any]:
+    def __call__(self, rows: object) -> NDArray[Any]:
         """Return rows [N, D] as float32, or identifiers as int64."""
         matrix = matrix_of(rows, width=self.columns)
         if self.identifiers:
@@ -68,7 +68,7 @@ class Images(Step):
     height: int
     width: int
 
-    def __call__(self, rows: Any) -> NDArray[np.uint8]:
+    def __call__(self, rows: object) -> NDArray[np.uint8]:
         """Return images uint8 [N, C, H, W], of those, [N, H, W, C] or, for C=1, [N, H, W]."""
         images = np.asarray(rows)
         if images.dtype != np.uint8:
@@ -112,7 +112,7 @@ class Places(Step):
         columns = [np.unique(column) for column in train.T]
         return cls(known=np.concatenate(columns), counts=np.array(list(map(len, columns))))
 
-    def __call__(self, rows: Any) -> NDArray[np.int64]:
+    def __call__(self, rows: object) -> NDArray[np.int64]:
         """Return places int64 [N, D] of identifiers [N, D]."""
         matrix = _identifiers(matrix_of(rows, width=len(self.counts)))
         places = np.empty(matrix.shape, dtype=np.int64)
@@ -138,7 +138,7 @@ class SklearnStep(Kept, Step):
     transformers: Any
 
     @classmethod
-    def of(cls, transformers: Any) -> "SklearnStep":
+    def of(cls, transformers: object) -> "SklearnStep":
         """Return the step of fitted transformers."""
         for part in _parts(transformers):
             selects = type(part).__module__.startswith("sklearn.feature_selection.")
@@ -153,7 +153,7 @@ class SklearnStep(Kept, Step):
         packed(transformers)  # or refuse
         return cls(transformers=transformers)
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: object) -> Any:
         """Return what the transformers make of rows."""
         try:
             return self.transformers.transform(rows)
@@ -166,7 +166,7 @@ class SklearnStep(Kept, Step):
         return ()
 
 
-def _parts(value: Any) -> list[Any]:
+def _parts(value: object) -> list[Any]:
     if isinstance(value, Mapping):
         value = list(value.values())
     if isinstance(value, (list, tuple)):
@@ -186,7 +186,7 @@ class Preprocessing(Stored):
 
     steps: tuple[Step, ...]
 
-    def __call__(self, rows: Any) -> Any:
+    def __call__(self, rows: object) -> Any:
         """Return features [N, ...] of raw rows as a tensor: as the training had them, bit for bit.
 
         Those of models of sparse columns are `SparseRows`.

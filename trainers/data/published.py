@@ -10,7 +10,7 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,9 @@ from labeldp.trainers.data.files import (
 )
 from labeldp.trainers.data.preprocessing import Places
 from labeldp.trainers.data.splits import Splits, held_out, of_amounts
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 _PIXELS = 3 * 32 * 32
 AGAIN = "it is cut off or damaged: fetch it again"
@@ -91,7 +94,8 @@ def of_batches(
 
 def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
     """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's binary version."""
-    size, record = file_size(path), label_bytes + _PIXELS
+    size = file_size(path)
+    record = label_bytes + _PIXELS
     if size == 0 or size % record:
         raise DataFileError(
             f"{path} has {size:,} bytes, not a whole number of records of {record:,} bytes "
@@ -102,8 +106,16 @@ def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
 
 
 _CIFAR10_CLASSES = (
-    *("airplane", "automobile", "bird", "cat", "deer"),
-    *("dog", "frog", "horse", "ship", "truck"),
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
 )
 
 
@@ -131,7 +143,8 @@ def read_digits(_: Path) -> Splits:
     with gzip.open(file, "rt") as lines:
         table = np.loadtxt(lines, delimiter=",")
     images = np.rint(table[:, :-1].reshape(-1, 1, 8, 8) * (255 / 16)).astype(np.uint8)
-    labels, test = table[:, -1].astype(np.int64), held_out(len(images))
+    labels = table[:, -1].astype(np.int64)
+    test = held_out(len(images))
     return of_batches([(images[~test], labels[~test])], (images[test], labels[test]))
 
 
@@ -185,7 +198,7 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
     return columns, (labels == ADULT_CLASSES[1]).to_numpy(dtype=np.int64)
 
 
-def refuse_row(path: Path, bad: Any, what: str) -> None:
+def refuse_row(path: Path, bad: "pd.Series[bool] | NDArray[np.bool_]", what: str) -> None:
     """Refuse the first bad row; what it holds is not shown."""
     if bad.any():
         raise DataFileError(f"{path} row {np.asarray(bad).argmax()} {what}: {AGAIN}")
@@ -211,7 +224,8 @@ def read_movielens(folder: Path) -> Splits:
         "is not user::movie::stars::seconds with 1 to 5 whole stars (other versions of MovieLens "
         "can be loaded as data.name=own)",
     )
-    ids, stars = table[[0, 2]].to_numpy(dtype=np.int64), table[4].to_numpy(dtype=np.int64) - 1
+    ids = table[[0, 2]].to_numpy(dtype=np.int64)
+    stars = table[4].to_numpy(dtype=np.int64) - 1
     test = held_out(len(stars))
     fitted = Places.fit(ids[~test])
     return Splits(
@@ -245,7 +259,8 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     try:
         with open_regular(path) as file:
             announced = {name: shape for name, shape, _ in whosmat(file)}
-            pixels, labels = announced.get("X", ()), announced.get("y")
+            pixels = announced.get("X", ())
+            labels = announced.get("y")
             if pixels[:3] != _PICTURE or len(pixels) != 4 or labels != (pixels[3], 1):
                 raise DataFileError(f"X is {pixels} and y {labels}, not (32, 32, 3, N) and (N, 1)")
             check_unpacked(path, 8 * pixels[3] * _PIXELS)  # of whatever type they are
@@ -256,7 +271,8 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
             f"{path} ({size:,} bytes) is not a MATLAB file of SVHN's cropped digits "
             f"({first_line(error)}): {AGAIN}"
         ) from error
-    images, digits = content["X"], content["y"][:, 0]
+    images = content["X"]
+    digits = content["y"][:, 0]
     if images.dtype != np.uint8:
         raise DataFileError(f"{path}: X holds {images.dtype}; uint8 is what SVHN's pixels are")
     refuse_row(path, ~np.isin(digits, range(1, _ZERO + 1)), "has none of the labels 1 to 10")
@@ -272,8 +288,15 @@ _MOST_ROWS = 300_000
 NO_YES = ("no", "yes")
 
 HOUSING_COLUMNS = (
-    *("longitude", "latitude", "median_age", "rooms", "bedrooms", "population", "households"),
-    *("median_income", "median_value"),
+    "longitude",
+    "latitude",
+    "median_age",
+    "rooms",
+    "bedrooms",
+    "population",
+    "households",
+    "median_income",
+    "median_value",
 )
 #: Dollars; the file has larger values as the upper bound.
 HOUSING_BOUNDS = (0.0, 500_001.0)
@@ -344,7 +367,7 @@ def _features(columns: Mapping[str, NDArray[Any]], test: NDArray[np.bool_]) -> d
     return standardized(Columns.fit(fitted_to), train, rest)
 
 
-def _frame(path: Path, **how: Any) -> Any:
+def _frame(path: Path, **how: Any) -> "pd.DataFrame":
     """Fields of a text file as a frame of text, empty where a line has none."""
     import pandas as pd
 
@@ -360,13 +383,13 @@ def _frame(path: Path, **how: Any) -> Any:
     return table
 
 
-def _column(path: Path, table: Any, name: str) -> Any:
+def _column(path: Path, table: "pd.DataFrame", name: str) -> "pd.Series[str]":
     if name not in table:
         raise DataFileError(f"{path} has no column {name!r}: {AGAIN}")
     return table[name]
 
 
-def _numbers(path: Path, table: Any, name: str, *, gaps: bool = False) -> NDArray[np.float64]:
+def _numbers(path: Path, table: object, name: str, *, gaps: bool = False) -> NDArray[np.float64]:
     """A column of numbers [N]; with `gaps` NaN where a field is empty."""
     import pandas as pd
 
@@ -377,7 +400,7 @@ def _numbers(path: Path, table: Any, name: str, *, gaps: bool = False) -> NDArra
     return np.asarray(found)
 
 
-def _bits(path: Path, table: Any, name: str) -> NDArray[np.int64]:
+def _bits(path: Path, table: object, name: str) -> NDArray[np.int64]:
     column = _column(path, table, name)
     refuse_row(path, ~column.isin(["0", "1"]), f"has neither 0 nor 1 in column {name!r}")
     return np.asarray((column == "1").to_numpy(dtype=np.int64))

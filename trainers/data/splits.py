@@ -364,7 +364,7 @@ def checked_public(
 
 
 def checked_labels(
-    labels: Any, features: Any, num_classes: int, *, name: str, part: str, secret: bool = True
+    labels: object, features: Any, num_classes: int, *, name: str, part: str, secret: bool = True
 ) -> NDArray[np.int64]:
     """Return labels, one for each row of features [N]."""
     checked = _validate.labels(

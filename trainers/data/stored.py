@@ -71,7 +71,7 @@ class Stored:
         return cls(**given)
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     if isinstance(value, Stored):
         return value.described()
     return [_plain(each) for each in value] if isinstance(value, tuple) else value

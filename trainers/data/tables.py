@@ -12,7 +12,7 @@ import zipfile
 from collections.abc import Sequence
 from csv import writer
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
 
@@ -25,6 +25,9 @@ from labeldp.trainers.data.files import (
     open_regular,
 )
 from labeldp.trainers.data.written import MISSING, MISSING_WORDS, forms_in, number_in
+
+if TYPE_CHECKING:
+    import pyarrow
 
 #: Types are found within a block; Arrow takes no larger ones.
 _LARGEST_BLOCK = 1 << 30
@@ -42,7 +45,7 @@ def csv_table(
     text: Sequence[str] = (),
     as_written: Sequence[str] = (),
     encoding: str | None = None,
-) -> Any:
+) -> "pyarrow.Table":
     """Return a `pyarrow.Table` of a `.csv` or `.xlsx`; columns `as_written` have no missing values.
 
     `true` and `false` stay text: two categories, written as the file has them.
@@ -112,7 +115,7 @@ def refuse_twice(names: Sequence[str], file: Path, *, shown: bool = True) -> Non
             )
 
 
-def _refuse_row_as_header(table: Any, file: Path, *, secret: Sequence[str]) -> None:
+def _refuse_row_as_header(table: "pyarrow.Table", file: Path, *, secret: Sequence[str]) -> None:
     """Refuse a file whose first line is a row, as far as columns without `secret` names show.
 
     Then each column of numbers or dates is named by one, and columns of text by values of their
@@ -120,7 +123,8 @@ def _refuse_row_as_header(table: Any, file: Path, *, secret: Sequence[str]) -> N
     """
     from pyarrow import compute, types
 
-    numbers, found = list[float](), list[bool]()
+    numbers = list[float]()
+    found = list[bool]()
     for place, name in enumerate(table.column_names):
         if name in secret:
             continue
@@ -169,7 +173,8 @@ def _saved_as_csv(opened: BinaryIO, file: Path) -> bytes:
             check_archive(file, archive)
         sheet = load_workbook(opened, read_only=True, data_only=True).worksheets[0]
         sheet.reset_dimensions()  # those that it states may be of an earlier version
-        rows, width = list[Sequence[Any]](), 0
+        rows = list[Sequence[Any]]()
+        width = 0
         for row in sheet.iter_rows(values_only=True):
             if set(row) - {None}:
                 rows.append(row)

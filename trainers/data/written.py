@@ -27,14 +27,32 @@ from labeldp.mechanisms.persons import normal_name
 
 #: Texts that pandas takes for a missing value, and with signs that people write for one.
 MISSING_WORDS = (
-    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
-    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+    "",
+    "#N/A",
+    "#N/A N/A",
+    "#NA",
+    "-1.#IND",
+    "-1.#QNAN",
+    "-NaN",
+    "-nan",
+    "1.#IND",
+    "1.#QNAN",
+    "<NA>",
+    "N/A",
+    "NA",
+    "NULL",
+    "NaN",
+    "None",
+    "n/a",
+    "nan",
+    "null",
 )
 MISSING = (*MISSING_WORDS, "?", "-")
 #: A longer text is no number and no date.
 _LONGEST = 40
 #: So many different texts show the forms that a column may have, of numbers and of dates.
-_NUMBERS_TRIED, _DATES_TRIED = 100, 10
+_NUMBERS_TRIED = 100
+_DATES_TRIED = 10
 _UNIT = (
     r"%|[A-Z]{0,2}[$£¥¢\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|NZD"
 )
@@ -48,15 +66,30 @@ _NUMBER = {
     for mark, other in (".,", ",.")
 }
 _DATES = (
-    *("%Y-%m-%d", "%d/%m/%Y", "%m/%d/%Y", "%Y/%m/%d", "%d.%m.%Y", "%d-%m-%Y", "%m-%d-%Y"),
-    *("%d/%m/%y", "%m/%d/%y", "%d %b %Y", "%d-%b-%Y", "%d-%b-%y", "%b %d, %Y", "%d %B %Y"),
+    "%Y-%m-%d",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d %b %Y",
+    "%d-%b-%Y",
+    "%d-%b-%y",
+    "%b %d, %Y",
+    "%d %B %Y",
 )
 _TIMES = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
 #: As pandas calls it, with and without times and zones.
 ISO = "ISO8601"
 _DATE_FORMS = (
     *(f"{date} {time}".strip() for date in _DATES for time in ("", *_TIMES)),
-    *(ISO, "%Y-%m-%d %H:%M:%S UTC", "%Hh%M", *_TIMES),
+    ISO,
+    "%Y-%m-%d %H:%M:%S UTC",
+    "%Hh%M",
+    *_TIMES,
 )
 #: Scores of games (2:1) are no times of day.
 _DATE_LIKE = re.compile(r"(?!.*[:h]\d(?!\d)).*\d.*")
@@ -148,7 +181,7 @@ def in_words(form: str) -> str:
     return kind if form == "1,234.5" else f"{kind} as {example(form)}"
 
 
-def class_name(value: Any) -> str:
+def class_name(value: object) -> str:
     """Return the name of a label or a class: the same for one value in every kind of file."""
     text = normal_name(value)
     return text.lower() if text.lower() in ("true", "false") else text
@@ -158,7 +191,7 @@ def class_places(labels: Iterable[Any], classes: Iterable[Any]) -> NDArray[np.in
     """Return the place of each label among the classes by name [N], -1 for none."""
     known = {class_name(name): place for place, name in enumerate(classes)}
 
-    def place(label: Any) -> int:
+    def place(label: object) -> int:
         found = known.get(str(label))  # nearly always, and in a tenth of the time
         return known.get(class_name(label), -1) if found is None else found
 

@@ -158,7 +158,10 @@ def _write(
     report: Callable[[str], None],
 ) -> int:
     """Write all vectors; return of how many numbers each is."""
-    rows, done, width, reported = images.rows, 0, 0, time.monotonic()
+    rows = images.rows
+    done = 0
+    width = 0
+    reported = time.monotonic()
     for batch in images.batches(batch_size):
         found = encoder(batch).numpy()
         if not done:

@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,8 @@ _FILES = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
 _NOTHING = "nothing: random weights"
 
 #: Means and deviations of ImageNet's channels, which most encoders were trained with.
-IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+IMAGENET_MEAN = (0.485, 0.456, 0.406)
+IMAGENET_STD = (0.229, 0.224, 0.225)
 
 
 class WeightsRefused(ValueError):
@@ -82,7 +84,12 @@ def read_saved(file: Path) -> Any:
         with open_regular(file) as opened:
             return torch.load(opened, map_location="cpu", weights_only=True)
     except (
-        *(EOFError, KeyError, MemoryError, OSError, RuntimeError, ValueError),
+        EOFError,
+        KeyError,
+        MemoryError,
+        OSError,
+        RuntimeError,
+        ValueError,
         pickle.UnpicklingError,
     ) as error:
         raise WeightsRefused(
@@ -337,7 +344,7 @@ class Encoder:
         return vectors.to("cpu", torch.float32)
 
 
-def vectors_of(output: Any, *, encoder: str) -> Tensor:
+def vectors_of(output: object, *, encoder: str) -> Tensor:
     """Return vectors [B, D] of an encoder's output for B images: vectors or maps [B, D, 1, 1]."""
     if not isinstance(output, Tensor):
         raise ValueError(
@@ -371,10 +378,12 @@ def finished(
     if isinstance(forward, nn.Module):
         weights = weights or digest_of(forward)
         forward = forward.to(device).eval().requires_grad_(False)
-    on, by = request.trained_on, request.trained_by
+    on = request.trained_on
+    by = request.trained_by
     untouched = request.random and not on
     if untouched:
-        on, by = _NOTHING, by or "nobody"
+        on = _NOTHING
+        by = by or "nobody"
     league = League.NONE if untouched or request.no_outside_data else League.PUBLIC_ENCODER
     preparation = preparation.of_size(request.image_size)
     provenance = FeatureProvenance(
@@ -481,7 +490,7 @@ def _known_name(request: EncoderRequest, names: Iterable[str]) -> None:
 
 def torchvision_encoder(request: EncoderRequest) -> Encoder:
     """Return a classifier of torchvision without its last layer."""
-    models: Any = importlib.import_module("torchvision.models")
+    models = importlib.import_module("torchvision.models")
     _known_name(request, models.list_models(module=models))
     published = models.get_model_weights(request.name)
     names = [each.name for each in published]
@@ -518,7 +527,7 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
 # ----------------------------------------------------------------------- timm and transformers
 
 
-def library(name: str) -> Any:
+def library(name: str) -> ModuleType:
     """Import a library of the extra `encoders`, or refuse with the way to install it."""
     try:
         return importlib.import_module(name)
@@ -551,7 +560,8 @@ def timm_encoder(request: EncoderRequest) -> Encoder:
         head = heads if isinstance(heads, str) else (heads or (None,))[0]
         _put_file_in(network, request, without=head)
     found = timm.data.resolve_model_data_config(network)
-    side, kind = int(found["input_size"][1]), found["interpolation"]
+    side = int(found["input_size"][1])
+    kind = found["interpolation"]
     return finished(
         request,
         network,
@@ -593,7 +603,8 @@ def hugging_face_encoder(request: EncoderRequest) -> Encoder:
     where = str(place) if local else request.name
     logging.getLogger("transformers").setLevel(logging.ERROR)
     transformers.utils.logging.disable_progress_bar()
-    from_library, missing = _from_library(request), tuple[str, ...]()
+    from_library = _from_library(request)
+    missing = tuple[str, ...]()
     try:
         if from_library:
             model = transformers.AutoModel

@@ -33,11 +33,20 @@ _CELLS = 3
 class ImageEncoder(nn.Module):
     """A network without its head, and how pixels become numbers.
 
-    `shape` is (C, H, W) of an image, which with `mirrored` is described by itself and its mirror
-    image. `network` maps normalized images [B, C, H, W], whole or cropped, to vectors [B, D]. With
-    `hidden` units, what this layer makes of them stands beside them. So does what the network finds
-    before each change of resolution, as means over the cells of a grid: the last block has lost
-    some of it, and to a linear model it is worth several points (docs/encoders.md).
+    `network` maps normalized images [B, C, H, W], whole or cropped, to vectors [B, D]. What the
+    network finds before each change of resolution stands beside them, as means over the cells of a
+    grid: the last block has lost some of it, and to a linear model it is worth several points
+    (docs/encoders.md).
+
+    Args:
+        model: Architecture.
+        shape: (C, H, W) of an image.
+        pixels: Mean and standard deviation of the channels.
+        width: Width of the network; None for its own.
+        hidden: Number of units of a layer behind the network, whose outputs stand beside its
+            vectors; None for no such layer.
+        mirrored: Whether an image is described by itself and its mirror image.
+        seed: Seed of the weights.
     """
 
     mean: Tensor
@@ -55,7 +64,10 @@ class ImageEncoder(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.model, self.shape, self.width, self.mirrored = model, shape, width, mirrored
+        self.model = model
+        self.shape = shape
+        self.width = width
+        self.mirrored = mirrored
         self.units = hidden
         network = build_model(
             model, input_shape=shape, num_classes=_HEAD_CLASSES, seed=seed, width=width
@@ -155,20 +167,20 @@ def read_whole(file: Path) -> dict[str, Any]:
     return found
 
 
-def encoder_of(found: Mapping[str, Any], file: Path) -> ImageEncoder:
+def encoder_of(kept: Mapping[str, Any], file: Path) -> ImageEncoder:
     """Return the encoder among the content of a file, on the CPU."""
     try:
-        shape = tuple(int(length) for length in found["shape"])
+        shape = tuple(int(length) for length in kept["shape"])
         channels = (0.0,) * shape[0]
         encoder = ImageEncoder(
-            ModelName(found["model"]),
+            ModelName(kept["model"]),
             shape=shape,
-            width=found["width"],
-            hidden=found["hidden"],
-            mirrored=bool(found["mirrored"]),
+            width=kept["width"],
+            hidden=kept["hidden"],
+            mirrored=bool(kept["mirrored"]),
             pixels=Pixels(mean=channels, std=channels),
         )
-        encoder.load_state_dict(found["weights"])
+        encoder.load_state_dict(kept["weights"])
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
         raise WeightsRefused(
             f"{file} holds no encoder ({first_line(error)}); name a file that "

@@ -43,7 +43,8 @@ from labeldp.trainers.settings.schedules import EpochMetrics, Schedule, rate_fac
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Pull of weights to 0, and the fraction of the epochs in which the rate rises.
-_WEIGHT_DECAY, _WARMUP = 1e-4, 0.1
+_WEIGHT_DECAY = 1e-4
+_WARMUP = 0.1
 #: Images that are described at once when nothing is learned.
 _AT_ONCE = 1024
 #: A state is kept after an epoch, but not more often than this.
@@ -79,7 +80,7 @@ class Pretraining(Training):
 
         The seed decides initial weights, order and views.
         """
-        super().__init__(seed=seed, performance=performance)
+        super().__init__(performance=performance)
         if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
             raise ValueError(
                 f"images are {images.dtype} of shape {tuple(images.shape)}; an encoder is trained "
@@ -187,7 +188,8 @@ def view(images: Tensor, generator: torch.Generator, *, crop: int, mirrors: bool
     places, colors = (
         part.to(images.device, non_blocking=True) for part in (places, _colors(draws[3:]))
     )
-    rows, columns = places[0, :, None, :, None], places[1, :, None, None, :]
+    rows = places[0, :, None, :, None]
+    columns = places[1, :, None, None, :]
     channels = torch.arange(images.shape[1], device=images.device).view(1, -1, 1, 1)
     every = torch.arange(len(images), device=images.device).view(-1, 1, 1, 1)
     return _tinted(images[every, channels, rows, columns].float(), colors).clamp_(0, 255)
@@ -215,8 +217,10 @@ def _colors(draws: Tensor) -> Tensor:
     )
     angle = math.pi / 4 * most * (2 * hue - 1)
     strength = torch.where(grey < _GREY, 0.0, saturation)
-    cosine, sine = strength * angle.cos(), strength * angle.sin()
-    one, none = torch.ones_like(angle), torch.zeros_like(angle)
+    cosine = strength * angle.cos()
+    sine = strength * angle.sin()
+    one = torch.ones_like(angle)
+    none = torch.zeros_like(angle)
     turned = torch.stack((one, none, none, none, cosine, -sine, none, sine, cosine), dim=1)
     to_light = torch.tensor(_TO_LIGHT)
     matrix = torch.linalg.inv(to_light) @ turned.view(-1, 3, 3) @ to_light
@@ -239,7 +243,9 @@ def concern(losses: Sequence[float]) -> str | None:
     """Return what is wrong with the losses of all epochs, and the way out; None if nothing is."""
     if len(losses) < 2:
         return None
-    first, last, lowest = losses[0], losses[-1], min(losses)
+    first = losses[0]
+    last = losses[-1]
+    lowest = min(losses)
     # Half of what it had fallen by is lost again, or it has never fallen.
     if last < (first + lowest) / 2:
         return None
@@ -299,10 +305,18 @@ def pretrain(
     probe: Callable[[ImageEncoder], float] | None = None,
     report: Callable[[EpochMetrics, float | None], None] = lambda *_: None,
 ) -> Pretrained:
-    """Train for `seconds`, one epoch at least; resume where the last call stopped.
+    """Train an encoder, one epoch at least; resume where the last call stopped.
 
-    Images are uint8 [N, C, H, W]. Without `seconds` training runs to the end. `report` gets each
-    epoch's metrics and the `probe` of its encoder.
+    Args:
+        images: uint8 [N, C, H, W].
+        out: File of the encoder; the state of training lies beside it.
+        config: Settings.
+        seed: Seed of weights and augmentation.
+        seconds: Time to stop at; None trains to the end.
+        performance: Device and precision.
+        replace: Whether to start anew where the file exists.
+        probe: Measures the encoder after each epoch.
+        report: Gets each epoch's metrics and the value of `probe`.
     """
     if seconds is not None:
         _validate.positive(seconds=seconds)
@@ -315,7 +329,8 @@ def pretrain(
     state = out.with_name(out.name + ".state")
     kept = None if replace else _kept(out, state, key)
     losses: list[float] = [] if kept is None else list(kept["losses"])
-    before, found = len(losses), None
+    before = len(losses)
+    found = None
 
     def keep(training: dict[str, Any] | None) -> None:
         write_whole(state, {"key": key, "training": training, "losses": losses})

@@ -1,1 +1,1 @@
-"""Methods: each is its settings and a trainer."""
+"""Methods: each has settings, which load no torch, and a trainer, which they start."""

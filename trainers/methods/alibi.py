@@ -37,9 +37,7 @@ from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.posterior import PostProcessing, posterior, soft_labels
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.settings import (
     AlibiConfig,
     AlibiPriorConfig,
     BitFlipConfig,
@@ -47,6 +45,8 @@ from labeldp.trainers.settings.methods import (
     Noise,
     PriorLabelsConfig,
 )
+from labeldp.trainers.models.learner import Learner
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.trainer import Given, released, without_labels
 
 
@@ -65,7 +65,8 @@ def targets_of(
     one-hot vectors where the rule looks at vectors. Labels without noise are taken as they are by
     every rule, but for the share that `smoothing` spreads over all classes.
     """
-    classes, of_labels = mechanism.num_classes, isinstance(mechanism, RandomizedResponse | NoNoise)
+    classes = mechanism.num_classes
+    of_labels = isinstance(mechanism, RandomizedResponse | NoNoise)
     if of_labels:
         noisy = np.eye(classes)[_validate.labels(values, num_classes=classes, name="the release")]
     else:
@@ -124,7 +125,8 @@ class Alibi(Learner):
     """A network trained on one noisy release of the labels."""
 
     def __init__(self, config: AlibiConfig, **given: Unpack[Given]) -> None:
-        data, labels = given["data"], given["labels"]
+        data = given["data"]
+        labels = given["labels"]
         mechanism = config.mechanism(data.num_classes)
         release = released(labels, mechanism, data)
         #: Noisy labels [M], vectors [M, K], or sets of classes bool [M, K].
@@ -141,6 +143,7 @@ class Alibi(Learner):
         if self._bayes and config.recipe.start_at_shares:
             shares = class_shares(self._rows)
             # Even classes are not unlearned, and learn faster by the network's own prediction.
+            # The release alone decides, so that this is post-processing.
             if shares.min() < _RARE / len(shares):
                 self._log_shares = shares.log()
         even = self._bayes and config.recipe.even_gradient
@@ -148,8 +151,10 @@ class Alibi(Learner):
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Cross-entropy to the targets; prior and prediction are one forward pass."""
-        log_probabilities, targets = logits.log_softmax(1), self._rows[rows]
+        log_probabilities = logits.log_softmax(1)
+        targets = self._rows[rows]
         if self._bayes:
+            # Without a gradient: through the target, a network would confirm itself.
             prior = log_probabilities.detach()
             if self._log_shares is not None:
                 weight = 1 - (self.epoch_number - 1) / self.config.epochs
@@ -172,11 +177,14 @@ class AlibiPrior(Learner):
         self, config: AlibiPriorConfig | PriorLabelsConfig, **given: Unpack[Given]
     ) -> None:
         """Request the prior, then the noisy labels if there are any, and set up the first epoch."""
-        data, labels = given["data"], given["labels"]
+        data = given["data"]
+        labels = given["labels"]
+        # Without noisy labels all of epsilon is for the prior.
         spent = config.epsilon
         if isinstance(config, AlibiPriorConfig):
             spent, _ = config.prior.split(config.epsilon)
         prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
+        # Zero is a release that says nothing: the posterior is the prior then.
         log_likelihood = torch.zeros(prior.shape)
         if isinstance(config, AlibiPriorConfig):
             mechanism = config.mechanism(data.num_classes)
@@ -233,7 +241,8 @@ class BitFlipTrainer(Learner):
     """
 
     def __init__(self, config: BitFlipConfig, **given: Unpack[Given]) -> None:
-        data, labels = given["data"], given["labels"]
+        data = given["data"]
+        labels = given["labels"]
         bits = labels.release(BitFlip(epsilon=config.epsilon, num_classes=data.num_classes)).values
         super().__init__(config, loss=self._loss, **without_labels(given))
         self._bits = torch.from_numpy(np.array(bits)).to(self.device)

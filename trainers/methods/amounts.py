@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
-from sklearn.base import clone
+from sklearn.base import RegressorMixin, clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
 from sklearn.kernel_approximation import Nystroem
@@ -38,14 +38,15 @@ from labeldp.mechanisms.amounts import (
     AmountTable,
 )
 from labeldp.trainers.methods.any_model import drawn, some_of
+from labeldp.trainers.methods.settings import AmountRelease, AmountsConfig
 from labeldp.trainers.methods.smooth_sums import AnsweredSums, requested_sums
 from labeldp.trainers.settings.estimators import AmountPredictor
-from labeldp.trainers.settings.methods import AmountRelease, AmountsConfig
 from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
 
-_ROUNDS, _FOLDS = 2, 2
+_ROUNDS = 2
+_FOLDS = 2
 #: Penalties of ridge regression, on columns and on functions of a kernel, and how many these are.
 _PENALTY = 10.0
 _PENALTY_OF_KERNEL = 1.0
@@ -53,11 +54,12 @@ _FUNCTIONS = 100
 #: Variances of an amount that models explain by chance.
 _CHANCE = 2.0
 #: Variances of an amount around its mean that are tried: a quarter is the most between bounds.
-_LEAST_VARIANCE, _MOST_VARIANCE = 1e-3, 0.05
+_LEAST_VARIANCE = 1e-3
+_MOST_VARIANCE = 0.05
 _LEAST_MEAN = 1e-6
 
 
-def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
+def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> RegressorMixin:
     """Return boosted trees for N rows of noisy amounts and a loss."""
     names = {"squared": "squared_error", "absolute": "absolute_error"}
     return HistGradientBoostingRegressor(
@@ -71,7 +73,7 @@ def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
     )
 
 
-def default_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Any:
+def default_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> RegressorMixin | None:
     """Return boosted trees for a loss; None, a stack, for the squared one."""
     if loss == "squared":
         return None
@@ -108,7 +110,7 @@ def requested(
         summed = rows if scaled is None else scaled
         answer = requested_sums(summed, labels, mechanism=sums, seed=0)
 
-        def fit_mean(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+        def fit_mean(estimator: object, *, of_mean: bool, seed: int) -> RegressorMixin:
             some = some_of(len(rows), seed=seed)
             mean = mean_of_sums(answer, summed, some, noise_std=sums.noise_std)
             if estimator is None:
@@ -120,9 +122,10 @@ def requested(
     counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
     prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
     prior /= prior.sum()
-    outputs, table = labels.release(channel, prior).values, channel.table(prior)
+    outputs = labels.release(channel, prior).values
+    table = channel.table(prior)
 
-    def fit(estimator: Any, *, of_mean: bool, seed: int) -> Any:
+    def fit(estimator: object, *, of_mean: bool, seed: int) -> RegressorMixin:
         return fit_to_outputs(estimator, rows, outputs, table, prior, of_mean=of_mean, seed=seed)
 
     share = float(counts[[0, -1]].sum()) / len(rows)
@@ -160,7 +163,7 @@ def mixing_weights(predicted: Floats, amounts: Floats) -> Floats:
 
 
 def fit_to_outputs(
-    estimator: Any,
+    estimator: object,
     rows: NDArray[Any],
     outputs: NDArray[np.integer[Any]],
     table: AmountTable,
@@ -168,11 +171,18 @@ def fit_to_outputs(
     *,
     of_mean: bool,
     seed: int,
-) -> Any:
-    """Return a clone of a regressor fitted to numbers of outputs [N] of rows [N, D].
+) -> RegressorMixin:
+    """Return a clone of a regressor fitted to noisy amounts.
 
-    `of_mean`: whether its loss estimates the mean; otherwise it learns from a likely amount of each
-    row. `prior` [BINS] is a charged one. None stands for a stack.
+    Args:
+        estimator: A regressor; None for a stack.
+        rows: Public rows [N, D].
+        outputs: Numbers of the channel's outputs [N].
+        table: Probabilities and values of the outputs.
+        prior: Shares of the bins [BINS], a charged release.
+        of_mean: Whether the loss of the regressor estimates the mean; otherwise it learns from a
+            likely amount of each row.
+        seed: Seed of folds and models.
     """
     # One more output, which reveals nothing.
     likelihood = np.vstack((table.probabilities.T, np.ones(len(CENTERS))))[outputs]
@@ -219,15 +229,18 @@ def mean_of_sums(
     and the amounts' own variance are those under which the sums are likeliest. Means are above 0,
     as some losses need them.
     """
-    question, length = answer.question, answer.length
-    known, noise = np.asarray(answer.sums[:, 0], np.float64) * length, (noise_std * length) ** 2
+    question = answer.question
+    length = answer.length
+    known = np.asarray(answer.sums[:, 0], np.float64) * length
+    noise = (noise_std * length) ** 2
     values, weights = question.read(rows[places])
     weights *= answer.shares[places, None]
     squares = len(rows) * np.square(weights, dtype=np.float64).mean(0)
     prior = question.strengths / question.strengths.sum()
     smooth = (question.mixing * prior) @ question.mixing.T
     constant = np.outer(question.totals, question.totals) / 4
-    best, found = -np.inf, np.zeros(len(known) + 1)
+    best = -np.inf
+    found = np.zeros(len(known) + 1)
     for own in np.geomspace(_LEAST_VARIANCE, _MOST_VARIANCE, 5):
         for scale in np.geomspace(1e-4, 10, 26):
             factor = cho_factor(scale * smooth + constant + np.diag(noise + own * squares))
@@ -241,16 +254,19 @@ def mean_of_sums(
     return np.asarray(np.clip(mean, _LEAST_MEAN, 1), np.float64)
 
 
-class AmountTrainer(FittedAtOnce):
+class AmountTrainer(FittedAtOnce[AmountPredictor]):
     """A regressor on released amounts; no loss is known, since no true amount is."""
 
     def __init__(self, config: AmountsConfig, **given: Unpack[Given]) -> None:
-        data, labels, self._seed = given["data"], given["labels"], given["seed"]
+        data = given["data"]
+        labels = given["labels"]
+        self._seed = given["seed"]
         _validate.whole(seed=self._seed)
         given["performance"].limit_threads()
         data.require_numbers(user="amounts")
         assert data.bounds is not None, "a plan refuses classes"
-        self.config, self._bounds = config, data.bounds
+        self.config = config
+        self._bounds = data.bounds
         self._rows = data.train_features.flatten(1).float().numpy()
         self._requested = requested(
             labels,
@@ -260,10 +276,9 @@ class AmountTrainer(FittedAtOnce):
             delta=config.delta,
         )
 
-    def amounts(self, features: Any) -> NDArray[np.float64]:
+    def amounts(self, features: object) -> NDArray[np.float64]:
         """Return the predicted amounts [N] of features [N, ...], within the bounds."""
-        predicted: NDArray[np.float64] = self.predictor().amounts(features)
-        return predicted
+        return self.predictor().amounts(features)
 
     def evaluate(self) -> float:
         """Return NaN: there are no classes."""

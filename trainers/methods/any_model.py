@@ -13,26 +13,31 @@ depends on what was released:
 """
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.trainers.data.sparse_rows import dense_of
 
+if TYPE_CHECKING:  # half a second
+    from sklearn.base import ClassifierMixin
+
 #: Rows, of all parts, that a model is fitted to.
 _MOST_ROWS = 200_000
 #: Rows of a rehearsal, at random and with extremes.
-_REHEARSED, _EXTREMES = 300, 20
+_REHEARSED = 300
+_EXTREMES = 20
 #: Rows of each class that a model gets at least; the next number if it can't learn from so few.
 _MEMBERS = (2, 5, 10, 30)
 #: Draws of labels where rows are few.
-_DRAWS, _FEW_ROWS = 4, 20_000
+_DRAWS = 4
+_FEW_ROWS = 20_000
 #: Steps between draws that fill [0, 1) evenly, the golden ratio.
 _EVENLY = (5**0.5 - 1) / 2
 
 
-def named_estimator(name: str, *, rows: int, seed: int) -> Any:
+def named_estimator(name: str, *, rows: int, seed: int) -> "ClassifierMixin":
     """Return an estimator for N rows of noisy labels by its name on the command line."""
     large = max(20, min(rows // 150, 2000))
     trees: dict[str, Any] = {"learning_rate": 0.1, "random_state": seed}
@@ -56,7 +61,7 @@ def named_estimator(name: str, *, rows: int, seed: int) -> Any:
     raise ValueError(f"--estimator is {name!r}; take boosting, logistic, lightgbm or xgboost")
 
 
-def check_learner(estimator: Any, *, kind: str = "classifier") -> None:
+def check_learner(estimator: object, *, kind: str = "classifier") -> None:
     """Refuse what is no `kind` of estimator, "classifier" or "regressor"."""
     named = "Classifier" if kind == "classifier" else "Regressor"
     instead = f"give an instance of a {kind}, such as HistGradientBoosting{named}()"
@@ -94,15 +99,17 @@ def rehearsed_rows(rows: Any) -> NDArray[np.intp]:
     return np.unique(chosen)
 
 
-def _fitted(estimator: Any, rows: NDArray[Any], labels: NDArray[np.integer[Any]]) -> Any:
+def _fitted(
+    estimator: object, rows: NDArray[Any], labels: NDArray[np.integer[Any]]
+) -> "ClassifierMixin":
     from sklearn.base import clone
 
     return clone(estimator).fit(rows, labels)
 
 
 def fit_to_soft_labels(
-    estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
-) -> Any:
+    estimator: object, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
+) -> "ClassifierMixin":
     """Return a classifier of classes 0..K-1 that learned from rows [N, D] with drawn labels.
 
     `soft` [N, K] has a row's probabilities. Of few rows it is the mean of some clones of the
@@ -121,14 +128,15 @@ def fit_to_soft_labels(
     if len(fitted) == 1:
         return fitted[0]
     mean = VotingClassifier([(str(draw), each) for draw, each in enumerate(fitted)], voting="soft")
-    mean.estimators_, mean.classes_ = fitted, np.arange(soft.shape[1])
+    mean.estimators_ = fitted
+    mean.classes_ = np.arange(soft.shape[1])
     mean.le_ = LabelEncoder().fit(mean.classes_)
     return mean
 
 
 def fitted_to_draw(
-    estimator: Any, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
-) -> Any:
+    estimator: object, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
+) -> "ClassifierMixin":
     """Return a clone of a classifier fitted to a class for each row [N, D], drawn from `soft`."""
     for least in _MEMBERS[:-1]:
         try:

@@ -23,7 +23,7 @@ from labeldp.trainers.base import Count, Whole, key, settings
 from labeldp.trainers.data import columns as tables
 from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate import fit_forest
-from labeldp.trainers.settings.pate import ForestSettings
+from labeldp.trainers.methods.pate_settings import ForestSettings
 
 #: Columns that reveal the attacked attribute.
 ABOUT_EDUCATION = ("education", "education-num")

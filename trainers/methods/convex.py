@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
+from labeldp.trainers.methods.settings import ConvexConfig, Iterate, LabelMechanism
 from labeldp.trainers.models.predictors import LinearPredictor, with_constant
-from labeldp.trainers.settings.methods import ConvexConfig, Iterate, LabelMechanism
 from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, Trainer, released
 
@@ -36,7 +36,8 @@ def unbiased_labels(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[
 
     `values` are noisy labels [N], noisy vectors or sets of classes [N, K].
     """
-    classes, agreement = mechanism.num_classes, mechanism.agreement
+    classes = mechanism.num_classes
+    agreement = mechanism.agreement
     if values.ndim == 1:
         values = np.eye(classes)[_validate.labels(values, num_classes=classes, name="the release")]
     vectors = (values - agreement.wrong) / agreement.gain
@@ -47,7 +48,8 @@ def unbiased_labels(values: NDArray[Any], mechanism: LabelMechanism) -> NDArray[
 def label_variance(mechanism: LabelMechanism) -> float:
     """Sum over the classes of the variances of `unbiased_labels`, the same for every label."""
     wrong, gain, noise_std = mechanism.agreement
-    keep, others = wrong + gain, mechanism.num_classes - 1
+    keep = wrong + gain
+    others = mechanism.num_classes - 1
     entries = keep * (1 - keep) + others * wrong * (1 - wrong)
     # Without the part along the vector of ones, which is taken off.
     return entries / gain**2 + others * noise_std**2
@@ -58,7 +60,9 @@ class Convex(Trainer):
 
     def __init__(self, config: ConvexConfig, **given: Unpack[Given]) -> None:
         """Request the release and set up the first step, at the center of the ball, on the CPU."""
-        data, labels, seed = given["data"], given["labels"], given["seed"]
+        data = given["data"]
+        labels = given["labels"]
+        seed = given["seed"]
         given["performance"].limit_threads()
         data.require_numbers(user="convex")
         mechanism = config.mechanism(data.num_classes)
@@ -92,12 +96,14 @@ class Convex(Trainer):
         not seen the noise of the batch; later it is too small, as on any training data.
         """
         started = time.perf_counter()
-        count, size = len(self._features), self.config.batch_size
+        count = len(self._features)
+        size = self.config.batch_size
         order = np.random.default_rng([self._seed, self._epochs]).permutation(count)
         loss = 0.0
         for start in range(0, count, size):
             rows = order[start : start + size]
-            features, labels = self._features[rows], self._labels[rows]
+            features = self._features[rows]
+            labels = self._labels[rows]
             log_probabilities = log_softmax(features @ self._weights, axis=1)
             loss -= float(np.vdot(labels, log_probabilities))
             gradient = features.T @ (np.exp(log_probabilities) - labels) / len(rows)
@@ -135,6 +141,8 @@ class Convex(Trainer):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken, with the same configuration."""
-        self._seed, self._epochs, self._steps = state["seed"], state["epochs"], state["steps"]
+        self._seed = state["seed"]
+        self._epochs = state["epochs"]
+        self._steps = state["steps"]
         self._weights = state["weights"].numpy().copy()
         self._average = state["average"].numpy().copy()

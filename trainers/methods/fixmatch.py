@@ -48,8 +48,14 @@ def fixmatch_loss(
 ) -> Tensor:
     """Return the loss of labels, and of strong views against what weak views are sure of.
 
-    `logits_labeled` [B, K] go with `labels` int64 [B]; `logits_weak` and `logits_strong` [U, K] are
-    of the same examples, and no gradient flows through the former.
+    Args:
+        logits_labeled: Logits [B, K] of examples with labels.
+        labels: int64 [B].
+        logits_weak: Logits [U, K] of weak views of other examples; no gradient flows through them.
+        logits_strong: Logits [U, K] of strong views of the same examples.
+        threshold: Least probability of a weak view's class that makes it a label.
+        temperature: Divides the weak views' logits.
+        unlabeled_weight: Weight of the second part of the loss.
     """
     labeled = functional.cross_entropy(logits_labeled, labels)
     probability, pseudo_labels = (logits_weak.detach() / temperature).softmax(1).max(1)
@@ -73,7 +79,8 @@ class ShuffledStream:
 
     def take(self, size: int) -> Tensor:
         """Return the next positions, int64 [size]."""
-        parts, missing = [self._rest], size - len(self._rest)
+        parts = [self._rest]
+        missing = size - len(self._rest)
         while missing > 0:
             parts.append(torch.randperm(self._count, generator=self._generator))
             missing -= self._count
@@ -104,11 +111,12 @@ class FewLabels(Classifying):
         seed: int,
         performance: Performance,
     ) -> None:
-        super().__init__(seed=seed, performance=performance)
+        super().__init__(performance=performance)
         rows, classes = (torch.from_numpy(part.astype(np.int64)) for part in (examples, labels))
         self.config = config
         self._features = data.train_features.to(self.device)
-        self._rows, self._labels = rows.to(self.device), classes.to(self.device)
+        self._rows = rows.to(self.device)
+        self._labels = classes.to(self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
         average = functools.partial(moving_average, decay=config.average_decay)
         self._build(config, data, initial, average=average, decay_all=False)
@@ -162,7 +170,8 @@ class FixMatch(FewLabels):
             )
 
     def _loss(self, step: int) -> Tensor:
-        config, generator = self.config, self._generator
+        config = self.config
+        generator = self._generator
         chosen, others = self._next(step)
         unlabeled = self._features[others]
         labeled = self._views.weak(self._features[self._rows[chosen]], generator)
@@ -288,7 +297,8 @@ def _look_up(images: Tensor, table: Tensor) -> Tensor:
 def _auto_contrast(images: Tensor) -> Tensor:
     """Stretch each channel so that its darkest value becomes 0 and its brightest 255."""
     low, high = images.flatten(2).aminmax(dim=2, keepdim=True)
-    low, high = low.double(), high.double()
+    low = low.double()
+    high = high.double()
     levels = torch.arange(256, dtype=torch.float64, device=images.device)
     # One true division: torch would write 255 / x as 255 * (1 / x), which rounds twice.
     scale = torch.full_like(high, 255.0) / (high - low)
@@ -325,7 +335,8 @@ def _sources(operation: Operation, height: int, width: int, device: torch.device
 
     H * W stands for everything outside: one more pixel, black, that is put behind each channel.
     """
-    y, x = torch.arange(height).view(-1, 1), torch.arange(width).view(1, -1)
+    y = torch.arange(height).view(-1, 1)
+    x = torch.arange(width).view(1, -1)
     places = []
     for signed in range(-9, 10):
         a, b, c, d, e, f = _affine(operation, signed, height, width)
@@ -353,8 +364,10 @@ def _affine(operation: Operation, signed: int, height: int, width: int) -> tuple
             return 1.0, 0.0, 0.0, 0.0, 1.0, float(int(fraction * height))
         case Operation.ROTATE:
             angle = -math.radians(signed * 30 // 10)
-            cos, sin = round(math.cos(angle), 15), round(math.sin(angle), 15)
-            x, y = width / 2, height / 2
+            cos = round(math.cos(angle), 15)
+            sin = round(math.sin(angle), 15)
+            x = width / 2
+            y = height / 2
             return cos, sin, x - cos * x - sin * y, -sin, cos, y + sin * x - cos * y
         case _:
             raise AssertionError(operation)
@@ -442,7 +455,8 @@ def _operate(images: Tensor, operations: Tensor, magnitudes: Tensor, signs: Tens
     """
     end, *sizes = torch.bincount(operations + 1, minlength=len(_OPERATIONS) + 1).tolist()
     for operation, size in zip(_OPERATIONS, sizes, strict=True):
-        start, end = end, end + size
+        start = end
+        end = end + size
         if size and operation is not Operation.IDENTITY:
             some = slice(start, end)
             images[some] = apply(operation, images[some], magnitudes[some], signs[some])
@@ -461,7 +475,8 @@ def _cut_out(images: Tensor, corners: Tensor, *, side: int) -> None:
         inside = (places >= start[:, None]) & (places <= end[:, None])
         return (inside.to(torch.uint8) * 255).to(images.device, non_blocking=True)
 
-    columns, rows = edges(corners[0], width), edges(corners[1], height)
+    columns = edges(corners[0], width)
+    rows = edges(corners[1], height)
     box = (rows[:, :, None] & columns[:, None, :]).unsqueeze(1)
     # On a CPU operations on bits are many times as fast as masked_fill_.
     images.bitwise_and_(~box).bitwise_or_(box & _GRAY)

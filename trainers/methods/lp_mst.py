@@ -28,7 +28,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 import torch
@@ -40,9 +40,7 @@ from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi, gradient_scale
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
-from labeldp.trainers.models.learner import Learner, OnLabels
-from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.settings import (
     ConsensusConfig,
     LpMstConfig,
     PriorSource,
@@ -50,9 +48,14 @@ from labeldp.trainers.settings.methods import (
     RobustLoss,
     StagedMomentsConfig,
 )
+from labeldp.trainers.models.learner import Learner, OnLabels
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, Trainer, without_labels
 from labeldp.trainers.settings.training import LearnerConfig
+
+if TYPE_CHECKING:
+    from labeldp.trainers.settings.estimators import Predictor
 
 #: Released labels of one stage: `rows` [M] are training examples, `noisy` their labels [M] or sets
 #: bool [M, K], `evidence` targets of the loss [M, K].
@@ -67,7 +70,7 @@ class InTurn(Trainer):
     def __init__(self) -> None:
         self._figures: dict[str, float] = {}
 
-    def predictor(self) -> Any:
+    def predictor(self) -> "Predictor | None":
         """Return what predicts in the turn that is being trained, or was last."""
         return self._current.predictor()
 
@@ -93,7 +96,9 @@ class Stages(InTurn):
     def __init__(self, config: LpMstConfig | StagedMomentsConfig, **given: Unpack[Given]) -> None:
         """Take the settings; a subclass requests the first release and sets its network up."""
         self.config = config
-        self._data, self._labels, self._seed = given["data"], given["labels"], given["seed"]
+        self._data = given["data"]
+        self._labels = given["labels"]
+        self._seed = given["seed"]
         self._performance = given["performance"]
         super().__init__()
 
@@ -104,6 +109,8 @@ class Stages(InTurn):
     def epoch(self) -> EpochMetrics:
         """Train for one epoch and evaluate; where a stage is over, the next one starts first."""
         config = self.config
+        # At the beginning of an epoch, so that a state kept after the last one has no release of
+        # the next stage.
         over = self._current.epoch_number == config.stage_epochs(self.stage)
         if over and self.stage + 1 < config.stages:
             self._next_stage()
@@ -130,6 +137,8 @@ class Stages(InTurn):
         return Learner(
             self.config.learner(epochs=self.config.stage_epochs(self.stage), **changes),
             data=self._data,
+            # Another seed for each stage: equal initial weights would repeat the errors of the
+            # stage before.
             seed=int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0]),
             performance=self._performance,
             loss=self._loss,
@@ -154,9 +163,11 @@ class LpMst(Stages):
         self._released: list[_Part] = []
         super().__init__(config, **given)
         data = self._data
+        # The prior and a part touch the same labels, so that they share the budget.
         spent, left = config.prior.split(config.epsilon)
         self._mechanism = config.mechanism(left)
-        self._parts = partition(len(data.train_features), shares=config.shares, seed=0)
+        # Seed 0 always: trials of other seeds find the same parts, and share their releases.
+        self._parts = stage_parts(len(data.train_features), shares=config.shares, seed=0)
         shape = (len(data.train_features), data.num_classes)
         prior = np.broadcast_to(1 / data.num_classes, shape)
         if config.prior.source is not PriorSource.UNIFORM:
@@ -195,10 +206,14 @@ class LpMst(Stages):
         super().load_state_dict(state)
 
     def _next_stage(self) -> None:
-        before, config, stage = self._current, self.config, self.stage + 1
+        before = self._current
+        config = self.config
+        stage = self.stage + 1
+        # The network has seen other labels only, so that the prior of these is free.
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         top_k = self._release(prior)
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
+        # On public test labels: on released ones it would need a price.
         if self._data.has_test_split and isinstance(self._mechanism, RRWithPrior):
             possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
             test_labels = self._data.test_labels
@@ -215,6 +230,7 @@ class LpMst(Stages):
             left = sum(len(part["rows"]) for part in self._released[:-1])
             self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
         self._current = self._new_learner()
+        # Training goes on from the weights of the stage before.
         self._current.network.load_state_dict(before.predictor().network.state_dict())
 
     def _prior(self, learner: Learner, features: torch.Tensor) -> NDArray[np.float64]:
@@ -278,10 +294,13 @@ class StagedMoments(Stages):
         """Continue from where `state` was taken."""
         self.stage = int(state["stage"])
         super().load_state_dict(state)
+        # The answers are in the state: to ask again would not be free where a network has changed.
         self._targets = state["targets"].to(self._current.device)
 
     def _next_stage(self) -> None:
-        examples, network = self._data.train_features, self._current
+        examples = self._data.train_features
+        network = self._current
+        # Features of the released model alone, so that the next question reveals nothing new.
         self._ask(network.predictor().features(examples), network.predict(examples))
         self.stage += 1
         self._current = self._new_learner()
@@ -293,7 +312,9 @@ class StagedMoments(Stages):
     ) -> None:
         mechanism = self.config.mechanism(self._data.num_classes)
         moments = learned_moments(
-            *(self.config.prior, self._data, self._labels),
+            self.config.prior,
+            self._data,
+            self._labels,
             mechanism=mechanism,
             beside=beside,
             before=before,
@@ -322,7 +343,8 @@ def evidence_of(
         return weights.astype(np.float32)
     possible = mechanism.outputs(prior)
     counts = possible.sum(1)
-    odds, rest = math.exp(-mechanism.epsilon), -math.expm1(-mechanism.epsilon)
+    odds = math.exp(-mechanism.epsilon)
+    rest = -math.expm1(-mechanism.epsilon)
     # Eq. (7) of appendix F. One possible output reveals nothing, and nothing is to be taken back.
     several = counts > 1
     weights -= (several * odds / rest)[:, None] * possible
@@ -352,7 +374,7 @@ def start(config: LpMstConfig, **given: Unpack[Given]) -> Trainer:
     )
 
 
-def partition(
+def stage_parts(
     num_examples: int, *, shares: Sequence[float], seed: int
 ) -> tuple[NDArray[np.intp], ...]:
     """Cut the examples 0..N-1 into disjoint parts of about these shares, before a label is seen.
@@ -396,7 +418,8 @@ class Recommender:
 
         The latter is that of the best constant, the mean of the test ratings.
         """
-        data, figures = self._data, dict(self._trainer.figures())
+        data = self._data
+        figures = dict(self._trainer.figures())
         if data.has_test_split:
             rated = self._stars[data.test_labels]
             mean = self.predict(data.test_features).astype(np.float64) @ self._stars
@@ -444,7 +467,9 @@ class Consensus(InTurn):
         """Set the first round up; `given` are data, seed and performance."""
         super().__init__()
         self._current = self._first = first
-        self._noisy, self._first_epochs, self._second_config = noisy, first_epochs, second
+        self._noisy = noisy
+        self._first_epochs = first_epochs
+        self._second_config = second
         self._given = given
         self._done = 0
         self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
@@ -479,7 +504,8 @@ class Consensus(InTurn):
         self._done = int(state["done"])
         self._figures = dict(state["figures"])
         self._first.load_state_dict(state["first"])
-        self._rows, self._labels = state["rows"].numpy(), state["labels"].numpy()
+        self._rows = state["rows"].numpy()
+        self._labels = state["labels"].numpy()
         self._current = self._first
         if state["second"] is not None:
             self._current = self._new_second()
@@ -495,8 +521,10 @@ class Consensus(InTurn):
         self._figures["consensus_share"] = float(agreeing.mean())
         # A model that agrees with nothing has nothing to teach: then all labels stay.
         if not agreeing.any():
-            agreeing, guesses = ~agreeing, noisy if noisy.ndim == 1 else noisy.argmax(1)
-        self._rows, self._labels = rows[agreeing], guesses[agreeing]
+            agreeing = ~agreeing
+            guesses = noisy if noisy.ndim == 1 else noisy.argmax(1)
+        self._rows = rows[agreeing]
+        self._labels = guesses[agreeing]
 
     def _new_second(self) -> OnLabels:
         kept: dict[str, Any] = {"labels": self._labels, "examples": self._rows}

@@ -31,13 +31,7 @@ from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FixMatch, Vat
-from labeldp.trainers.methods.priors import learned_prior
-from labeldp.trainers.models.learner import OnLabels
-from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
-from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
-from labeldp.trainers.settings.methods import PriorSource
-from labeldp.trainers.settings.pate import (
+from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
     ForestSettings,
     PateConfig,
@@ -45,6 +39,12 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.methods.priors import learned_prior
+from labeldp.trainers.methods.settings import PriorSource
+from labeldp.trainers.models.learner import OnLabels
+from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import FittedAtOnce, LabelSource, Trainer
 
@@ -78,7 +78,8 @@ def train_probes(
             torch.from_numpy(np.stack([part[t] for t in teachers]).astype(np.int64))
             for part in (shards, labels_of_shards)
         )
-        indices, labels = indices.to(features.device), labels.to(features.device)
+        indices = indices.to(features.device)
+        labels = labels.to(features.device)
         targets = functional.one_hot(labels, num_classes).to(features.dtype) - 1 / num_classes
         inputs = functional.pad(features[indices], (0, 1), value=1.0)  # the constant
         weights[teachers] = _ridge_regression(inputs, targets, ridge)
@@ -92,6 +93,7 @@ def vote(probes: Tensor, query_features: Tensor) -> NDArray[np.uint8]:
     for first in range(0, teachers, _TEACHERS_AT_ONCE):
         some = probes[first : first + _TEACHERS_AT_ONCE]
         flat = some.transpose(0, 1).reshape(width, -1)
+        # All scores of all teachers would take gigabytes.
         for start in range(0, len(query_features), _QUERIES_AT_ONCE):
             queries = query_features[start : start + _QUERIES_AT_ONCE].to(flat)
             scores = torch.addmm(flat[-1], queries, flat[:-1]).view(len(queries), -1, classes)
@@ -103,6 +105,8 @@ def vote(probes: Tensor, query_features: Tensor) -> NDArray[np.uint8]:
 def _ridge_regression(x: Tensor, y: Tensor, ridge: float) -> Tensor:
     """Solve for the weights [T, D, K] of x [T, n, D] and y [T, n, K], in the smaller dimension."""
     tall = x.shape[1] > x.shape[2]
+    # Products in single precision, the solution in double: a small ridge leaves the matrix nearly
+    # singular.
     gram = (x.mT @ x if tall else x @ x.mT).double()
     gram.diagonal(dim1=1, dim2=2).add_(ridge)
     right = x.mT @ y if tall else y
@@ -163,7 +167,7 @@ def start_student(
     return _ClosedFormStudent(config, **given)
 
 
-class _ClosedFormStudent(FittedAtOnce):
+class _ClosedFormStudent(FittedAtOnce[Predictor]):
     """A probe or a forest; both compute on the CPU, in single precision."""
 
     def __init__(
@@ -176,11 +180,17 @@ class _ClosedFormStudent(FittedAtOnce):
         seed: int,
         performance: Performance,
     ) -> None:
-        self._config, self._data, self._seed = config, data, seed
-        self._indices, self._labels = examples, labels
+        self._config = config
+        self._data = data
+        self._seed = seed
+        self._indices = examples
+        self._labels = labels
 
     def _fitted(self) -> Predictor:
-        config, data, indices, labels = self._config, self._data, self._indices, self._labels
+        config = self._config
+        data = self._data
+        indices = self._indices
+        labels = self._labels
         if config.kind == StudentKind.FOREST:
             rows = data.train_features[torch.from_numpy(indices)]
             forest = fit_forest(rows, labels, settings=config.forest, seed=self._seed)
@@ -309,12 +319,14 @@ def start(
             performance=performance,
         )
 
+    # The first round before a student: an interactive check needs its predictions.
     released = ask(1)
     if len(rounds) > 1:
         first = student(released, seed)
         for _ in range(config.student.epochs):
             first.epoch()
         later = positions[rounds[0].queries : config.ensemble.queries]
+        # Both rounds are requested. The first is read again, for free.
         released = ask(2, first.predict(data.train_features[later]))
     indices, _ = _answered(positions, released)
     students = [student(released, config.students * seed + n) for n in range(config.students)]
@@ -326,7 +338,9 @@ class Pate(Trainer):
 
     def __init__(self, students: list[Trainer], *, epochs_each: int, answered: int) -> None:
         self.students = students
-        self._epochs_each, self._answered, self._epoch = epochs_each, answered, 0
+        self._epochs_each = epochs_each
+        self._answered = answered
+        self._epoch = 0
 
     def epoch(self) -> EpochMetrics:
         """Train the student whose turn it is for one epoch."""

@@ -37,6 +37,7 @@ from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.methods.settings import PriorSettings, PriorSource
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
     Arrays,
@@ -46,7 +47,6 @@ from labeldp.trainers.models.features import (
     made_once,
 )
 from labeldp.trainers.performance import Performance, Precision, threads
-from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.trainer import LabelSource
 
 #: Counted up when the same features and settings give other groups or directions, if only in a last
@@ -90,7 +90,8 @@ def learned_prior(
     delta: float,
 ) -> NDArray[np.float64]:
     """Return the prior of every training example [N, K], at a cost of `epsilon`."""
-    count, classes = len(data.train_features), data.num_classes
+    count = len(data.train_features)
+    classes = data.num_classes
     if settings.source is PriorSource.UNIFORM:
         return _smooth(np.full((count, classes), 1 / classes), settings)
     if settings.source is PriorSource.FILE:
@@ -122,6 +123,8 @@ def _learned_of_counts(
     examples in other clusters count too.
     """
     clusters = settings.number_of_clusters(mechanism, examples=len(rows.features))
+    # Kept on disk: k-means of another run could differ in the last digits, and would be another
+    # release.
     (groups,) = rows.kept(
         "clusters",
         lambda *given, **how: (clusters_of(*given, **how),),
@@ -129,8 +132,10 @@ def _learned_of_counts(
         seed=settings.seed,
     )
     directions = rows.directions(settings)
+    # Clusters were made of features alone, so that they may be shown beside the counts.
     counts = labels.release(mechanism, groups).values
-    shape, places = (len(groups), len(counts)), np.arange(len(groups))
+    shape = (len(groups), len(counts))
+    places = np.arange(len(groups))
     members = csr_array((np.ones(len(groups), np.float32), (places, groups)), shape=shape)
     return probabilities_from(
         np.asarray(counts, np.float64),
@@ -163,11 +168,14 @@ def learned_moments(
     directions = rows.directions(settings)
     query = moment_query(directions, noise_std=mechanism.noise_std, tolerated=_TOLERATED)
     if labels.persons is not None:
+        # A person moves the sums by all of its rows, and the noise is made for one of length 1.
         shares = shares_of_persons(query.weights, labels.persons)
         query = replace(query, weights=query.weights * shares[:, None])
     moments = labels.release(mechanism, query.weights).values
     found = probabilities_from(
-        *(moments, query, directions),
+        moments,
+        query,
+        directions,
         noise_std=mechanism.noise_std,
         seed=settings.seed,
         before=before,
@@ -177,6 +185,7 @@ def learned_moments(
 
 def _smooth(prior: NDArray[np.float64], settings: PriorSettings) -> NDArray[np.float64]:
     share = settings.smoothing
+    # A class of probability 0 could never be learned, whatever is released later.
     smooth: NDArray[np.float64] = (1 - share) * prior + share / prior.shape[1]
     return smooth
 
@@ -270,11 +279,14 @@ def side_by_side(*parts: Tensor) -> Tensor:
 def _directions(rows: Tensor, centers: Tensor) -> Directions:
     """Directions of the kernel on rows [N, D] that centers [L, D] stand for."""
     measured = centers[:_MEASURED]
+    # The median distance is the scale of the data: no setting has to be tuned on labels.
     width = _WIDTH * float(torch.cdist(measured, measured).square().median())
 
     def kernel(some: Tensor) -> Tensor:
         return torch.cdist(some, centers).square_().mul_(-1 / max(width, 1e-30)).exp_()
 
+    # In double precision: small eigenvalues are divided by, and single precision would leave noise
+    # of them.
     values, vectors = torch.linalg.eigh(kernel(centers).double())
     kept = values > _LEAST_SHARE * values[-1]
     inverse_root = (vectors[:, kept] * values[kept].rsqrt()).float()
@@ -321,8 +333,10 @@ class MomentQuery:
         mean [N, K], by default the same for all classes, and `smoothness` the share of the
         variance around it along these directions, in units of the average direction's.
         """
-        values, strengths = self.directions.values, self.directions.strengths
-        examples, classes = len(values), moments.shape[1]
+        values = self.directions.values
+        strengths = self.directions.strengths
+        examples = len(values)
+        classes = moments.shape[1]
         mean = 1 / classes
         if expected is None:
             expected = np.full((examples, classes), mean, np.float32)
@@ -395,9 +409,9 @@ def probabilities_from(
     """
     values = directions.values
 
-    def along(found: NDArray[np.floating]) -> NDArray[np.float32]:
+    def along(probabilities: NDArray[np.floating]) -> NDArray[np.float32]:
         """Return probabilities [N, K] as far as all directions tell them."""
-        projected: NDArray[np.float32] = values @ (values.T @ found.astype(np.float32))
+        projected: NDArray[np.float32] = values @ (values.T @ probabilities.astype(np.float32))
         return projected
 
     first = None if before is None else along(before)
@@ -406,7 +420,8 @@ def probabilities_from(
         sums: NDArray[np.floating], noise_std: float, contrast: float, smoothness: float
     ) -> NDArray[np.float64]:
         """Return probabilities in proportion to scores to the power of `contrast`."""
-        expected, smooth = first, _SMOOTHNESS
+        expected = first
+        smooth = _SMOOTHNESS
         for _ in range(_ROUNDS):
             scores = query.scores(sums, noise_std=noise_std, expected=expected, smoothness=smooth)
             smooth = smoothness

@@ -32,6 +32,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.methods.any_model import some_of
+from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.models.smooth_functions import CLIPPED, SAMPLE, SmoothFunctions, blocks
 from labeldp.trainers.settings.trainer import LabelSource
 
@@ -39,8 +40,8 @@ Floats = NDArray[np.float32]
 
 #: As in `priors`: more of the labels lies along the queried directions than along an average one,
 #: and rows with more leverage than this share of all rows are shortened.
-_SMOOTHNESS, _KEPT_WHOLE = 10.0, 0.9
-_MOST_FUNCTIONS = 400
+_SMOOTHNESS = 10.0
+_KEPT_WHOLE = 0.9
 _MOST_GROUPS = 1000
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
@@ -48,15 +49,6 @@ _MOST_STEPS = 100
 _LARGEST = 7
 #: Share by which marks of the same rows may differ; those of other rows differ by about 1.
 _ROUNDED = 0.01
-
-
-def worthwhile(*, rows: int, noise_std: float) -> int:
-    """Return how many functions of N rows (or persons) to request, at this noise of a sum.
-
-    The more functions there are, the smaller is the share of each in a row of length 1. Twice the
-    root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
-    """
-    return max(2, min(int(2 * np.sqrt(rows / noise_std)), _MOST_FUNCTIONS))
 
 
 def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> NDArray[np.uint32]:
@@ -68,6 +60,7 @@ def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> 
 
     count = int(np.clip(np.sqrt(len(rows) * epsilon), 1, min(_MOST_GROUPS, len(rows))))
     groups = MiniBatchKMeans(count, batch_size=4096, n_init=1, random_state=seed)
+    # Clipped: one row far away would be a group of its own, whose count is its label.
     numbers = groups.fit_predict(np.clip(rows, -CLIPPED, CLIPPED))
     return np.unique(numbers, return_inverse=True)[1].astype(np.uint32)
 
@@ -100,12 +93,15 @@ class SumQuestion(SmoothFunctions):
         Most rows have a length close to 1; those with more leverage are shortened.
         """
         functions = SmoothFunctions.learned(rows, count=count, seed=seed)
+        # A sample is enough for a quantile, and the same rows for every trial.
         sample = functions(rows[np.linspace(0, len(rows) - 1, min(len(rows), SAMPLE)).astype(int)])
         longest = float(np.quantile(np.linalg.norm(sample, axis=1), _KEPT_WHOLE))
+        # The largest value of a function becomes 7, the most that four bits hold.
         units = np.maximum(np.abs(sample).max(0) / longest / _LARGEST, 1e-12).astype(np.float32)
         width = len(units)
         weights = np.empty((len(rows), width), np.int8)
-        mixing, totals = np.zeros((width, width)), np.zeros(width)
+        mixing = np.zeros((width, width))
+        totals = np.zeros(width)
         for some in blocks(len(rows)):
             values = functions(rows[some])
             weights[some] = whole = _whole(values, units, longest)
@@ -119,6 +115,7 @@ class SumQuestion(SmoothFunctions):
 
         The longest row decides, for weights of any origin.
         """
+        # Not by the question's own word: the other party may have written any weights.
         squared = np.square(self.units, dtype=np.float64)
         longest = max(
             float((np.square(weights[some], dtype=np.float64) @ squared).max())
@@ -147,23 +144,32 @@ class SumQuestion(SmoothFunctions):
         """Return soft labels [n, K] of rows [n, D] from what `LabelMoments` released [M, K].
 
         A logistic model along the weights: the sums are all that its likelihood takes of labels.
-        The rows are all of the `count` rows that were requested, or a random sample of them. The
-        labels are those of the rows `at`, if they are given. `shares` [n] shortened these rows of
-        the weights (`shortened`).
+
+        Args:
+            rows: All rows that were requested, or a random sample of them [n, D].
+            sums: Released sums [M, K], in units of `length`.
+            count: Number of rows that were requested.
+            noise_std: Standard deviation of the noise of `sums`, in the same units.
+            length: What the weights were divided by, so that no row is longer than 1.
+            at: Rows whose soft labels are returned; `rows` if None.
+            shares: What each row's weights were multiplied by [n] (`shortened`); 1 if None.
         """
-        num_classes, noise_std = sums.shape[1], noise_std * length
+        num_classes = sums.shape[1]
+        noise_std = noise_std * length
         known = np.asarray(sums, np.float64) * length
         # Together the classes are all labels, so that a part of the noise is known.
         known += (self.totals[:, None] - known.sum(1, keepdims=True)) / num_classes
         values, weights = self.read(rows)
         each = np.ones((len(rows), 1), np.float32) if shares is None else shares[:, None]
-        linear, share = self._linear(known, noise_std), np.float64(len(rows)) / count
+        linear = self._linear(known, noise_std)
+        share = np.float64(len(rows)) / count
         guess = values @ linear + 1 / num_classes
         # The rest of the rows, by a linear model whose sums over all rows are known.
         target = share * (known - self.totals[:, None] / num_classes - self.mixing @ linear)
         target += (each * weights).T @ guess
         rates = project_to_simplex(guess.mean(0, keepdims=True))[0] + 1 / count
-        slopes, offsets = _logistic(
+        # The linear reading is the start, and stands in for rows that are not in the sample.
+        slopes, offsets = fit_logistic(
             weights,
             each,
             target,
@@ -179,7 +185,8 @@ class SumQuestion(SmoothFunctions):
 
     def shortened(self, rows: NDArray[np.floating], shares: Floats) -> Self:
         """Return the question whose weights are shorter, each of the rows [N, D] by its factor."""
-        mixing, totals = np.zeros_like(self.mixing), np.zeros_like(self.totals)
+        mixing = np.zeros_like(self.mixing)
+        totals = np.zeros_like(self.totals)
         for some in blocks(len(rows)):
             values, weights = self.read(rows[some])
             weights *= shares[some, None]
@@ -192,8 +199,9 @@ class SumQuestion(SmoothFunctions):
         values = self(rows)
         return values, _whole(values, self.units, self.longest) * self.units
 
-    def marks(self, weights: NDArray[np.floating]) -> Floats:
+    def marks(self, weights: NDArray[np.floating] | NDArray[np.int8]) -> Floats:
         """Return sums [M] of weights [N, M] with random signs, which tell other rows apart."""
+        # The signs are public: marks tell tables apart, and keep nothing secret.
         signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), len(weights))
         found = np.zeros(weights.shape[1])
         for some in blocks(len(weights)):
@@ -215,7 +223,8 @@ class SumQuestion(SmoothFunctions):
 
     def _linear(self, sums: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
         """Coefficients [M, K] of the posterior mean of one-hot labels, less the mean 1 / K."""
-        mean, strengths = 1 / sums.shape[1], self.strengths
+        mean = 1 / sums.shape[1]
+        strengths = self.strengths
         variance = mean * (1 - mean) * _SMOOTHNESS * strengths / strengths.sum()
         normal = self.mixing.T @ self.mixing + np.diag(noise_std**2 / variance)
         known = sums - mean * self.totals[:, None]
@@ -269,6 +278,7 @@ def requested_sums(
         arrays = question.arrays()
         return weights, *(arrays[name] for name in ARRAY_AXES)
 
+    # Persons pay, and so their number, not that of rows, decides how many functions noise allows.
     payers = len(numbers) if labels.persons is None else int(labels.persons.max()) + 1
     size = {"count": worthwhile(rows=payers, noise_std=mechanism.noise_std), "seed": seed}
     weights, *arrays = asked(**size) if kept is None else kept("sums", asked, **size)
@@ -277,7 +287,8 @@ def requested_sums(
     shares = np.ones(len(numbers), np.float32)
     if labels.persons is not None:
         shares = shares_of_persons(whole, labels.persons)
-        whole, question = whole * shares[:, None], question.shortened(numbers, shares)
+        whole = whole * shares[:, None]
+        question = question.shortened(numbers, shares)
     sums = labels.release(mechanism, whole).values
     return AnsweredSums(question, sums, length, shares)
 
@@ -327,7 +338,8 @@ def unpacked(stored: NDArray[np.uint8], width: int) -> NDArray[np.int8]:
     [[-7, 7, 1]]
     """
     found = np.empty((len(stored), 2 * stored.shape[1]), np.int8)
-    found[:, ::2], found[:, 1::2] = stored >> 4, stored & 15
+    found[:, ::2] = stored >> 4
+    found[:, 1::2] = stored & 15
     found -= np.int8(8)
     return found[:, :width]
 
@@ -340,31 +352,37 @@ def _whole(values: Floats, units: Floats, longest: float) -> Floats:
     return np.asarray(np.clip(whole, -_LARGEST, _LARGEST), np.float32)
 
 
-def _logistic(
+def fit_logistic(
     weights: Floats,
-    each: Floats,
+    row_weights: Floats,
     target: NDArray[np.float64],
     rates: NDArray[np.float64],
     *,
     strengths: NDArray[np.float64],
-    noise_variance: float,
+    noise_variance: float | NDArray[np.float64],
     share: float,
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Fit a logistic model to sums `target` [M, K] of one-hot labels along weights [n, M].
-
-    The row of each counts for as much as `each` [n, 1] says, in the sums and in the likelihood.
+    """Fit a logistic model to sums of one-hot labels; return its slopes [M, K] and offsets [K].
 
     The prior of its coefficients is the kernel's, times the factor that makes the sums likeliest.
-    Noise of variance `noise_variance` is in sums over all rows, of which n are the given share.
-    Returns its slopes [M, K] and offsets [K].
+
+    Args:
+        weights: Weights of the rows [n, M].
+        row_weights: How much each row counts, in the sums and in the likelihood [n, 1].
+        target: Sums over all rows [M, K], with noise.
+        rates: Shares of the classes [K].
+        strengths: Variance of each coefficient under the kernel [M].
+        noise_variance: Variance of the noise of `target`, or of each of its rows [M, 1].
+        share: Share of all rows that the n rows are.
     """
-    size, num_classes = len(weights), len(rates)
+    size = len(weights)
+    num_classes = len(rates)
     squared = np.square(weights, dtype=np.float32)
     squares = squared.mean(0, dtype=np.float64)
     prior = strengths / strengths.sum() / squares
-    weighted = (each * squared).mean(0, dtype=np.float64)
-    twice = (each * each * squared).mean(0, dtype=np.float64)
-    rows = each.sum(dtype=np.float64)
+    weighted = (row_weights * squared).mean(0, dtype=np.float64)
+    twice = (row_weights * row_weights * squared).mean(0, dtype=np.float64)
+    rows = row_weights.sum(dtype=np.float64)
     # Of a sum over all rows: what its labels' own chance adds to its variance, and its slope.
     variance = rates * (1 - rates)
     chance = size / share * twice[:, None] * variance
@@ -372,7 +390,7 @@ def _logistic(
     slopes = (size / share * weighted[:, None] * rates) ** 2 * (
         (1 - rates) ** 2 + np.square(rates).sum() - rates**2
     )
-    sums = (each * weights).sum(0, dtype=np.float64)
+    sums = (row_weights * weights).sum(0, dtype=np.float64)
     found = (target / share - (sums / share)[:, None] * rates) ** 2
 
     def evidence(factor: float) -> float:
@@ -387,11 +405,12 @@ def _logistic(
 
     def loss(point: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         whitened, shifts = np.split(point, [target.size])
-        inner, shift = whitened.reshape(target.shape) * scale, shifts * offsets + np.log(rates)
+        inner = whitened.reshape(target.shape) * scale
+        shift = shifts * offsets + np.log(rates)
         logits = weights @ inner.astype(np.float32) + shift.astype(np.float32)
         normalizer = logsumexp(logits, axis=1, keepdims=True)
-        chances = each * np.exp(logits - normalizer)
-        value = (each * normalizer).sum(dtype=np.float64) - (target * inner).sum()
+        chances = row_weights * np.exp(logits - normalizer)
+        value = (row_weights * normalizer).sum(dtype=np.float64) - (target * inner).sum()
         value -= rows * rates @ shift
         value += (penalty * inner**2).sum() / 2
         slope = (weights.T @ chances - target + penalty * inner) * scale

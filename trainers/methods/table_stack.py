@@ -36,6 +36,7 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.data.sparse_rows import SparseRows, dense_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence, Unbiased
+from labeldp.trainers.methods.settings import TableStackConfig
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
 from labeldp.trainers.models.table_models import (
@@ -51,7 +52,6 @@ from labeldp.trainers.models.table_models import (
     calibrated,
     probabilities,
 )
-from labeldp.trainers.settings.methods import TableStackConfig
 from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
@@ -123,6 +123,7 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
             gradient = np.concatenate([of_slopes.ravel(), pull.sum(0) + moved])
             return known.cost(predicted) + float(penalty), gradient
 
+        # Few steps: noise in the labels is larger than what more of them would gain.
         options = {"maxiter": _MOST_STEPS, "ftol": _SETTLED}
         return minimize(cost, values, method="L-BFGS-B", jac=True, options=options)
 
@@ -154,7 +155,7 @@ def tree_shapes(evidence: Evidence) -> list[tuple[int, tuple[int, ...]]]:
     return [(leaves, rounds) for leaves, rounds in counted if rounds]
 
 
-def _inverted(estimator: Any, evidence: LabelEvidence, rounds: tuple[int, ...] = ()) -> Inverted:
+def _inverted(estimator: object, evidence: LabelEvidence, rounds: tuple[int, ...] = ()) -> Inverted:
     return Inverted(
         estimator=estimator,
         rounds=rounds,
@@ -182,6 +183,7 @@ def fit_trees(
         places = np.append(places, 0)
         labels = np.append(labels, (labels[0] + 1) % len(evidence.shares))
         weights = np.append(np.ones(len(labels) - 1), _TINY)
+    # The noise of a mean of labels grows with the square of what a label tells less.
     leaf = _LEAST_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
     trees = HistGradientBoostingClassifier(
         max_iter=max(rounds),
@@ -195,7 +197,7 @@ def fit_trees(
 
 
 def fit_own(
-    estimator: Any, rows: NDArray[np.floating], evidence: Evidence, *, seed: int
+    estimator: object, rows: NDArray[np.floating], evidence: Evidence, *, seed: int
 ) -> Inverted:
     """Return a user's classifier fitted to rows [N, D], each with one class it makes likelier."""
     if not isinstance(evidence, LabelEvidence):
@@ -204,6 +206,7 @@ def fit_own(
             "method='subset'"
         )
     named = evidence.likelier.any(1)
+    # A set of classes names each of them alike; the draw below takes one.
     even = evidence.likelier[named] / evidence.likelier[named].sum(1, keepdims=True)
     return _inverted(fitted_to_draw(estimator, rows[named], even, seed=seed), evidence)
 
@@ -243,6 +246,7 @@ def requested(
     """
     if not isinstance(mechanism, ClusterHistograms):
         return LabelEvidence.of(mechanism.log_likelihood(labels.release(mechanism).values))
+    # Made of public rows alone, before the release.
     groups = groups_of_rows(scaled, epsilon=mechanism.epsilon, seed=0)
     counts = labels.release(mechanism, groups).values
     return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
@@ -291,6 +295,7 @@ def fit_and_predict(
     if "kernel" in models:
         views += (SmoothFunctions.learned(dense, count=count, seed=seed),)
     table = Table.of(rows, views)
+    # By the shape of the public rows alone, so that no choice depends on labels.
     text_alone = isinstance(rows, SparseRows) and not len(rows.plain)
     trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS and not text_alone
     shapes = tree_shapes(evidence) if trees else []
@@ -319,6 +324,7 @@ def fit_and_predict(
     if not all(held.any() and not held.all() for held in held_out):
         return _constant(evidence, len(rows))  # all rows are in one group
     work = [partial(fitted, table, evidence), *(partial(predicted, held) for held in held_out)]
+    # The user's own limit on threads, which libraries below obey too.
     jobs = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
     run = delayed(_on_one_thread)
     families, *parts = Parallel(n_jobs=jobs, require="sharedmem")(run(each) for each in work)
@@ -328,6 +334,7 @@ def fit_and_predict(
         together[:, held] = part
     together = together[:, seen]
     checked = evidence.only(seen)
+    # By held-out predictions: a model that repeats the noise that it has seen would win otherwise.
     weights = checked.weights(together)
     weights = np.where(weights < _LEAST_WEIGHT, 0, weights)
     weights /= weights.sum()
@@ -344,7 +351,7 @@ def fit_and_predict(
 
 
 def fit_to_single_labels(
-    estimator: Any,
+    estimator: object,
     rows: NDArray[Any],
     evidence: LabelEvidence,
     *,
@@ -362,7 +369,7 @@ def fit_to_single_labels(
     return fit_to_soft_labels(estimator, rows, refined, seed=seed)
 
 
-class TableStack(FittedAtOnce):
+class TableStack(FittedAtOnce[Stack]):
     """A stack on one release of a table's labels, in a sweep."""
 
     def __init__(self, config: TableStackConfig, **given: Unpack[Given]) -> None:
@@ -381,7 +388,8 @@ class TableStack(FittedAtOnce):
 
     def _loss(self) -> float:
         """Mean cost of a row by the models' held-out predictions."""
-        return -float(self._predictor.weights @ self._predictor.likelihoods)
+        stack = self.predictor()
+        return -float(stack.weights @ stack.likelihoods)
 
     def _fitted(self) -> Stack:
         return fit_stack(self._rows, self._evidence, seed=self._seed)

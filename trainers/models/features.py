@@ -107,12 +107,13 @@ class _ImageStep(Step):
     shift: Tensor
     projection: Tensor | None
 
-    def __call__(self, rows: Any) -> Tensor:
+    def __call__(self, rows: object) -> Tensor:
         """Return features, single precision [N, dimensions], of uint8 images [N, C, H, W].
 
         They are centered, with a mean squared norm of 1, over the images that were learned from.
         """
-        parts, blocks = torch.split(torch.as_tensor(rows), self.at_once), []
+        parts = torch.split(torch.as_tensor(rows), self.at_once)
+        blocks = []
         with torch.inference_mode():
             for part in parts:
                 pooled = self._pooled_answers(part)
@@ -160,7 +161,8 @@ class PatchEncoder(_ImageStep):
 
     def _pooled_answers(self, images: Tensor) -> Tensor:
         rows, columns = (length - self.patch + 1 for length in images.shape[2:])
-        count, places = len(self.centers), rows * columns
+        count = len(self.centers)
+        places = rows * columns
         batch = max(1, _BATCH_NUMBERS // (places * count))
         # |x - c|^2 = |x|^2 - 2 x c + |c|^2 as one matrix product, written into one buffer: fresh
         # memory for every batch would cost more than the arithmetic.
@@ -217,7 +219,8 @@ def _sampled(
     images: Tensor, settings: "PatchFeatures | RandomPatchFeatures", generator: torch.Generator
 ) -> Tensor:
     """Patches of random images at random places, uint8 [sampled_patches, C, patch, patch]."""
-    count, side = settings.sampled_patches, settings.patch
+    count = settings.sampled_patches
+    side = settings.patch
     rows, columns = (length - side + 1 for length in images.shape[2:])
     chosen = torch.randint(len(images), (count,), generator=generator)
     top = torch.randint(rows, (count, 1), generator=generator)
@@ -248,7 +251,8 @@ _ANSWERS_AT_ONCE = 2**22
 #: Components with less than this share of the first one's spread are numerical noise.
 _LEAST_SPREAD = 1e-3
 #: Rounds of the power iteration that finds the components, and directions beside the wanted ones.
-_ROUNDS, _BESIDE = 3, 50
+_ROUNDS = 3
+_BESIDE = 50
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -352,7 +356,8 @@ class RandomPatchEncoder(_ImageStep):
         for some in torch.split(images, batch):
             pixels = (some.float() / 255).to(kind).contiguous(memory_format=torch.channels_last)
             answers = F.conv2d(pixels, kernels, bias)
-            cosines, white = answers[:, : self.filters], answers[:, self.filters :]
+            cosines = answers[:, : self.filters]
+            white = answers[:, self.filters :]
             length = torch.linalg.vector_norm(white, dim=1, keepdim=True, dtype=torch.float32)
             cosines = cosines * (deviations / length.clamp(min=1e-6)).to(kind)
             sides = [
@@ -426,14 +431,15 @@ class ScaledStep(Step):
     def fit(cls, train: Tensor) -> "ScaledStep":
         """Learn from the training rows [N, D]."""
         std, mean = torch.std_mean(train.double(), 0, correction=0)
-        low, high = train.amin(0), train.amax(0)
+        low = train.amin(0)
+        high = train.amax(0)
         of_two_values = ((train == low) | (train == high)).all(0)
         unit = torch.where(of_two_values, (high - low).double(), std)
         scale = torch.where(std > 0, 1 / unit, 0.0)
         scale /= (scale * std).square().sum().sqrt().clamp(min=1e-12)
         return cls(center=mean.float().numpy(), factor=scale.float().numpy())
 
-    def __call__(self, rows: Any) -> Tensor:
+    def __call__(self, rows: object) -> Tensor:
         """Return features, single precision [N, D], of numbers [N, D]."""
         center, factor = (torch.tensor(each) for each in (self.center, self.factor))
         return (torch.as_tensor(rows) - center) * factor

@@ -100,7 +100,7 @@ class Training(Trainer):
     _generator: torch.Generator
     _average: AveragedModel | None = None
 
-    def __init__(self, *, seed: int, performance: Performance) -> None:
+    def __init__(self, *, performance: Performance) -> None:
         performance.limit_threads()
         self.performance = performance
         self.device = performance.torch_device()
@@ -115,7 +115,8 @@ class Training(Trainer):
         started = time.perf_counter()
         self.epoch_number += 1
         self.network.train()
-        total, steps = torch.zeros((), device=self.device), 0
+        total = torch.zeros((), device=self.device)
+        steps = 0
         for loss in self._losses():
             self._optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
@@ -149,10 +150,12 @@ class Training(Trainer):
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
         parts = {name: part.state_dict() for name, part in self._parts().items()}
         own = {"epoch": self.epoch_number, "generator": self._generator.get_state()}
+        # A copy, since training goes on while the state is being sent.
         return copy.deepcopy({**own, **parts})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken; settings and data must be the same."""
+        # Optimizers keep the tensors that they are given.
         state = copy.deepcopy(dict(state))
         for name, part in self._parts().items():
             part.load_state_dict(state[name])
@@ -227,8 +230,9 @@ class Learner(Classifying):
         examples: NDArray[np.intp] | None = None,
     ) -> None:
         """Set up the first step; `examples` [M] have targets, in their order, or all (None)."""
-        super().__init__(seed=seed, performance=performance)
-        self.config, self._loss_of = config, loss
+        super().__init__(performance=performance)
+        self.config = config
+        self._loss_of = loss
         check_fit(config, data)
         features = data.train_features
         chosen = features if examples is None else features[torch.tensor(examples)]
@@ -236,7 +240,8 @@ class Learner(Classifying):
         # On the device once: to send them there in every step would be to wait for it.
         self._pixels = None if data.pixels is None else data.pixels.on(self.device)
         initial, order = seeds_of(seed)
-        recipe, decay = config.recipe, config.recipe.average_decay
+        recipe = config.recipe
+        decay = config.recipe.average_decay
         self._build(
             config,
             data,
@@ -257,6 +262,8 @@ class Learner(Classifying):
         self._mirrored_first = (torch.rand(len(chosen), generator=own) < 0.5).to(self.device)
 
     def _losses(self) -> Iterator[Tensor]:
+        # The generator of the processor draws all of it, so that a seed gives one order on every
+        # device.
         order = batches(len(self._features), self.config.batch_size, self._generator)
         for step, places in enumerate(order):
             self._optimizer.learning_rate = self._rate(self.epoch_number - 1, step)
@@ -289,6 +296,8 @@ class Learner(Classifying):
         alpha = self.config.mixup
         if not alpha:
             return 1.0
+        # Torch has no beta distribution with a generator. Its own state would not be in the kept
+        # state.
         seed = torch.randint(2**62, (), generator=self._generator)
         return float(np.random.default_rng(int(seed)).beta(alpha, alpha))
 
@@ -335,13 +344,15 @@ def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
     """Refuse an encoder of other images or another network, and views that data do not have."""
     _encoder_of(config, data)
-    mirrors, mixes = config.augment or config.recipe.mirrored, config.mixup
+    mirrors = config.augment or config.recipe.mirrored
+    mixes = config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(
             f"augment is {config.augment} and recipe.mirrored {config.recipe.mirrored}, but "
             f"{data.name} holds no images: set both to False"
         )
-    side, crop = min(data.train_features.shape[2:], default=0), config.recipe.crop
+    side = min(data.train_features.shape[2:], default=0)
+    crop = config.recipe.crop
     if config.augment and side <= crop:
         raise ValueError(
             f"recipe.crop is {crop}, but images of {data.name} have {side} rows or columns; take "

@@ -49,9 +49,14 @@ def build_model(
 ) -> nn.Module:
     """Build a network with weights that depend on `seed` alone; global random state stays as it is.
 
-    One example has the shape (D,) or (C, H, W); logits are [B, K]. `width` is None for the
-    network's own (see `ModelName`), `dropout` the share of the MLP's hidden units that each step
-    leaves out, `cardinalities` those of `PublicData` for features that are identifiers.
+    Args:
+        name: Architecture.
+        input_shape: Shape of one example, (D,) or (C, H, W).
+        num_classes: Number K of logits [B, K].
+        seed: Seed of the weights.
+        width: None for the network's own (`ModelName.default_width`).
+        dropout: Share of the MLP's hidden units that each step leaves out.
+        cardinalities: Those of `PublicData`, for features that are identifiers.
     """
     width = name.default_width if width is None else width
     if dropout and name is not ModelName.MLP:
@@ -194,7 +199,8 @@ class ResNet18(nn.Module):
         super().__init__()
         self.conv1 = _conv3x3(channels, width)
         self.norm1 = nn.BatchNorm2d(width)
-        blocks, inputs = [], width
+        blocks = []
+        inputs = width
         for stage in range(4):
             for block in range(2):
                 stride = 2 if stage > 0 and block == 0 else 1
@@ -260,7 +266,8 @@ class WideResNet(nn.Module):
         super().__init__()
         assert depth % 6 == 4, "three groups of blocks with two convolutions each, plus four layers"
         self.conv1 = _conv3x3(channels, 16)
-        blocks, inputs = [], 16
+        blocks = []
+        inputs = 16
         for group in range(3):
             outputs = 16 * widening * 2**group
             for block in range((depth - 4) // 6):
@@ -315,11 +322,13 @@ class FastCnn(nn.Module):
 
     def __init__(self, *, input_shape: tuple[int, ...], width: int, num_classes: int) -> None:
         super().__init__()
-        channels, every_row = input_shape[0], min(input_shape[1:]) < _SPARED
+        channels = input_shape[0]
+        every_row = min(input_shape[1:]) < _SPARED
         size = channels * _PATCH**2
         # As for pixels that have nothing to do with each other, until images say otherwise.
         self.register_buffer("filters", _both_signs(torch.eye(size), channels))
-        blocks, inputs = OrderedDict[str, nn.Module](), 2 * size
+        blocks = OrderedDict[str, nn.Module]()
+        inputs = 2 * size
         for number, outputs in enumerate((width, 4 * width, 4 * width), start=1):
             blocks[f"block{number}"] = _block(inputs, outputs, every_row=every_row)
             inputs = outputs

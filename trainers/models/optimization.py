@@ -16,10 +16,17 @@ from torch.optim.swa_utils import AveragedModel
 class Sgd:
     """SGD over the parameters of a model; set `learning_rate` before a step whenever it changes.
 
-    Biases and the scales of normalization learn at `bias_rate` times the learning rate, and decay
-    with `decay_all` alone. A `decoupled` weight decay pulls the parameters themselves (Loshchilov
-    and Hutter, ICLR 2019, with momentum's gathering left out), at the learning rate of all, and is
-    not a part of the gradient. Nesterov's look ahead has no effect at `momentum` 0.
+    Args:
+        model: Whose parameters learn.
+        learning_rate: Length of a step.
+        momentum: Share of the last step's velocity that is kept.
+        nesterov: Whether to look ahead; it has no effect at `momentum` 0.
+        weight_decay: Pull of parameters towards 0.
+        decay_all: Whether biases and the scales of normalization decay too.
+        bias_rate: Times the learning rate, for biases and the scales of normalization.
+        decoupled: Whether the decay pulls the parameters themselves, at the learning rate of all,
+            and is not a part of the gradient (Loshchilov and Hutter, ICLR 2019, with momentum's
+            gathering left out).
     """
 
     def __init__(
@@ -129,12 +136,13 @@ class AdamW(torch.optim.AdamW):
 #: Update t weighs the past by (1 + t) / (10 + t) until that is more than the decay: the initial
 #: weights, which nothing was learned in, are forgotten in a few steps.
 _YOUNG = 10
+Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
 def weight_average(network: nn.Module, *, decay: float) -> AveragedModel:
     """Return a moving average of a network's weights and statistics, which starts at them."""
 
-    def moved(averages: Any, weights: Any, updates: Any) -> None:
+    def moved(averages: Tensors, weights: Tensors, updates: Tensor | int) -> None:
         if averages[0].is_floating_point():  # counts of batches stay
             past = min(decay, int(updates) / (_YOUNG - 1 + int(updates)))
             torch._foreach_lerp_(averages, weights, 1 - past)

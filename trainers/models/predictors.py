@@ -233,7 +233,8 @@ class NetworkPredictor(Predictor):
                 return tuple(part.float() for part in outputs(inputs))
 
         self.network.eval()
-        device, batches = self.performance.torch_device(), []
+        device = self.performance.torch_device()
+        batches = []
         for batch in torch.split(examples, _BATCH):
             inputs = batch.to(device)
             if self.pixels is not None:

@@ -25,11 +25,13 @@ Floats = NDArray[np.float32]
 #: Rows from which the functions are learned.
 SAMPLE = 20_000
 #: Landmarks for each function, and quantiles of a column.
-_LANDMARKS, _KNOTS = 1.5, 129
+_LANDMARKS = 1.5
+_KNOTS = 129
 #: Squared width of the Gaussian kernel in units of the median squared distance, and the mean of the
 #: linear kernel on its diagonal, where the Gaussian one is 1: on `conversions` linear models learn
 #: as much then as from true labels, and Adult is as without a linear kernel.
-_WIDTH, _LINEAR = 4.0, 0.3
+_WIDTH = 4.0
+_LINEAR = 0.3
 #: Standard deviations at which a number is clipped.
 CLIPPED = 4.0
 #: Directions below this share of the strongest one are numerical noise.
@@ -84,7 +86,8 @@ class SmoothFunctions(Stored):
         gaussian = np.exp(-_squared_distances(described, landmarks) / width) @ root
         embedded = np.hstack([gaussian, linear * described])
         strengths, rotation = eigh((embedded.T @ embedded).astype(np.float64))
-        strengths, rotation = strengths[::-1][:count], rotation[:, ::-1][:, :count]
+        strengths = strengths[::-1][:count]
+        rotation = rotation[:, ::-1][:, :count]
         strong = strengths > _LEAST_SHARE * strengths[0]
         turned = rotation[:, strong] * np.sqrt(len(sample) / strengths[strong])
         of_kernel, of_row = np.split(turned.astype(np.float32), [root.shape[1]])
@@ -119,7 +122,8 @@ def _of_two_values(rows: Floats) -> NDArray[np.bool_]:
 
 
 def _scales(rows: Floats) -> Floats:
-    two, low = _of_two_values(rows), rows.min(0)
+    two = _of_two_values(rows)
+    low = rows.min(0)
     scale = np.where(two, rows.max(0) - low, rows.std(0))
     center = np.where(two, low, rows.mean(0))
     return np.stack([center, np.where(scale > 0, scale, 1)]).astype(np.float32)

@@ -38,11 +38,13 @@ from labeldp.trainers.settings.own_models import OwnModuleMissing
 
 #: Of the files; counted up when an older version could not read them any more.
 FORMAT = 1
-DESCRIPTION, ARRAYS = "model.json", "model.safetensors"
+DESCRIPTION = "model.json"
+ARRAYS = "model.safetensors"
 #: A description holds categories of text columns, a few megabytes at most. In memory each of its
 #: bytes takes up to 32.
 _MOST_BYTES = 16_000_000
-_MODEL, _PREPROCESSING = "model", "preprocessing"
+_MODEL = "model"
+_PREPROCESSING = "preprocessing"
 
 
 class ModelFileError(ValueError):
@@ -56,7 +58,7 @@ class Origin:
     `epsilon` is that of all releases that its trial read, infinity for a baseline without noise;
     `fingerprint` that of the public data, `provenance` that of features which an encoder made,
     `bounds` those of amounts. `class_type` is NumPy's name of the type of `classes`, which are
-    texts if None.
+    texts if None. `stated_by` says who states `epsilon`, where no ledger of labeldp has it.
     """
 
     method: str
@@ -72,6 +74,7 @@ class Origin:
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
     bounds: tuple[float, float] | None = None
     class_type: str | None = None
+    stated_by: str | None = None
 
     def __post_init__(self) -> None:
         _validate.number(epsilon=self.epsilon, delta=self.delta)
@@ -81,12 +84,14 @@ class Origin:
 
     def facts(self) -> dict[str, Any]:
         """Return them as they stand in `model.json`."""
-        encoder, plain = self.provenance.encoder, self.provenance == NO_OUTSIDE_DATA
+        encoder = self.provenance.encoder
+        plain = self.provenance == NO_OUTSIDE_DATA
         optional = {
             "features": None if plain else self.provenance.described(),
             "raw_inputs": f"embeddings by {encoder}" if encoder else None,
             "bounds": None if self.bounds is None else list(self.bounds),
             "class_type": self.class_type,
+            "epsilon_stated_by": self.stated_by,
         }
         return {
             "method": self.method,
@@ -105,7 +110,8 @@ class Origin:
     @classmethod
     def of_facts(cls, facts: Mapping[str, Any]) -> "Origin":
         """Return the origin of `facts`; `private` is worked out anew from the noise."""
-        classes, bounds = facts["classes"], facts.get("bounds")
+        classes = facts["classes"]
+        bounds = facts.get("bounds")
         return cls(
             classes=None if classes is None else tuple(map(str, classes)),
             data_name=facts["data"]["name"],
@@ -116,6 +122,7 @@ class Origin:
             noise=NoiseKind.read(facts["noise"]),
             bounds=None if bounds is None else (float(bounds[0]), float(bounds[1])),
             class_type=facts.get("class_type"),
+            stated_by=facts.get("epsilon_stated_by"),
         )
 
     def class_values(self) -> NDArray[Any]:
@@ -161,7 +168,7 @@ class TrainedModel:
         """The classes of `predict` [K]: their values as in the training, or their numbers."""
         return self.origin.class_values()
 
-    def predict_proba(self, rows: Any) -> NDArray[np.float32]:
+    def predict_proba(self, rows: object) -> NDArray[np.float32]:
         """Return probabilities of the classes [N, K].
 
         Rows are as the training had them before any preparation: a matrix, a DataFrame or mapping
@@ -169,7 +176,7 @@ class TrainedModel:
         """
         return self.predictor.predict(self._features(rows))
 
-    def _features(self, rows: Any) -> Any:
+    def _features(self, rows: object) -> Any:
         try:
             # Estimators learn and predict where there is no torch.
             alone = isinstance(self.predictor, EstimatorPredictor | AmountPredictor)
@@ -187,7 +194,7 @@ class TrainedModel:
             raise ValueError("rows are empty; give at least one to predict")
         return features
 
-    def predict(self, rows: Any) -> NDArray[Any]:
+    def predict(self, rows: object) -> NDArray[Any]:
         """Return the likeliest class [N] of each row: its name, or its number if it has none.
 
         Of a model of amounts, return the amounts.
@@ -197,7 +204,7 @@ class TrainedModel:
         classes: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
         return classes
 
-    def after(self, transformers: Any) -> "TrainedModel":
+    def after(self, transformers: object) -> "TrainedModel":
         """Return a model of rows that pass through scikit-learn's fitted transformers first."""
         if transformers is None:
             return self
@@ -212,6 +219,7 @@ class TrainedModel:
             for part, learned in parts.items()
             for name, value in learned.items()
         }
+        # The digest ties the two files: a description of another model would state another price.
         packed = written_arrays(arrays)
         described = {
             "format": FORMAT,
@@ -248,6 +256,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
     place = Path(folder)
     description = place / DESCRIPTION
     facts = _description(description)
+    # Before anything of the file is used.
     for module in _modules(facts.get("architecture")) - {allow_code}:
         raise ModelFileError(
             f"{description} names the module {module!r} as its network, and loading it would run "
@@ -263,6 +272,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
                 f"{path} does not match {description.name} (its SHA-256 differs): the file is "
                 "damaged or of another model; copy both files again"
             )
+        # Copies: arrays in the bytes of a file are read-only, of which torch warns.
         arrays = {name: value.copy() for name, value in read_arrays(packed).items()}
         return TrainedModel(
             predictor=Predictor.restored(facts["architecture"], below(arrays, _MODEL)),
@@ -294,7 +304,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
         ) from error
 
 
-def _modules(described: Any) -> set[str]:
+def _modules(described: object) -> set[str]:
     """Return the modules of networks of users' own in an architecture."""
     if isinstance(described, Mapping):
         model = described.get("model")

@@ -32,12 +32,12 @@ class AmountPredictor(Kept, Predictor):
     estimator: Any
     bounds: tuple[float, float]
 
-    def amounts(self, features: Any) -> NDArray[np.float64]:
+    def amounts(self, features: object) -> NDArray[np.float64]:
         """Return the predicted amounts [N] of features [N, ...], within the bounds."""
         low, high = self.bounds
         return np.asarray(low + self._scaled(features) * (high - low), dtype=np.float64)
 
-    def predict(self, features: Any) -> NDArray[np.float32]:
+    def predict(self, features: object) -> NDArray[np.float32]:
         """Return probabilities of the levels [N, K], as attacks on a model take them.
 
         They are normal around the prediction, with a fixed deviation: the order of the levels is

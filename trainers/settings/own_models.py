@@ -101,7 +101,8 @@ class OwnModel(str):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Take the module's source along."""
-        spec, source = _found(self.module), None
+        spec = _found(self.module)
+        source = None
         with contextlib.suppress(OSError):
             source = Path(spec.origin).read_text() if spec and spec.origin else None
         return _arrived, (str(self), source)

@@ -9,7 +9,7 @@ import time
 from abc import abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypedDict, cast
+from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +24,12 @@ if TYPE_CHECKING:  # torch, which plans and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data.labelled_data import PublicData
+    from labeldp.trainers.methods.pate_settings import EnsembleConfig
+    from labeldp.trainers.methods.settings import PriorSettings
     from labeldp.trainers.settings.estimators import Predictor
+
+
+P = TypeVar("P", bound="Predictor")
 
 
 class LabelSource(Protocol):
@@ -154,13 +159,13 @@ class Trainer(Protocol):
         """Continue from where `state` was taken."""
 
 
-class FittedAtOnce(Trainer):
+class FittedAtOnce(Trainer, Generic[P]):
     """A model that is fitted in its only epoch, by releases and a seed alone."""
 
-    _predictor: Any = None
+    _predictor: P | None = None
 
     @abstractmethod
-    def _fitted(self) -> Any:
+    def _fitted(self) -> P:
         """Return what predicts."""
 
     def _loss(self) -> float:
@@ -170,11 +175,12 @@ class FittedAtOnce(Trainer):
         """Fit the model."""
         started = time.perf_counter()
         self._predictor = self._fitted()
-        accuracy, loss = self.evaluate(), self._loss()
+        accuracy = self.evaluate()
+        loss = self._loss()
         seconds = time.perf_counter() - started
         return EpochMetrics(epoch=1, loss=loss, val_accuracy=accuracy, seconds=seconds)
 
-    def predictor(self) -> Any:
+    def predictor(self) -> P:
         """Return what predicts."""
         assert self._predictor is not None, "predict before the first epoch"
         return self._predictor
@@ -208,11 +214,11 @@ class TrainerConfig(Protocol):
     """
 
     @property
-    def ensemble(self) -> Any:
+    def ensemble(self) -> "EnsembleConfig | None":
         """The `EnsembleConfig` whose votes must be there before it starts; None for none."""
 
     @property
-    def prior(self) -> Any:
+    def prior(self) -> "PriorSettings | None":
         """The `PriorSettings` that it learns from beside the labels; None for none."""
 
     def check_data(self, data: "PublicData") -> None:

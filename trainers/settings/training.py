@@ -38,7 +38,7 @@ _WIDTH = "Width of the network: its units, channels or factor. Null: the network
 
 class _Trained:
     model: Model
-    width: Any
+    width: int | None
     dropout = 0.0
 
     def check_data(self, data: "PublicData") -> None:

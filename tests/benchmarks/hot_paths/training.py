@@ -25,11 +25,11 @@ from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.alibi import Alibi
 from labeldp.trainers.methods.fixmatch import ImageViews, Operation, RandAugment
 from labeldp.trainers.methods.pate import train_probes, vote
+from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.models.features import RandomPatchFeatures
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.methods import AlibiConfig
 from labeldp.trainers.settings.schedules import Schedule
 from tests.benchmarks.benchmark import Work, benchmark
 from tests.trainers.pillow_reference import cut_out, operate, sample_tiles, to_pillow

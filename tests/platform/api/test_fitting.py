@@ -167,6 +167,10 @@ def test_single_labels_are_used_above_the_border_and_sums_below(classes: int) ->
     assert (above, below) == ("subset", "moment_labels")
     assert pure == "cluster_labels" and "delta is 0" in reason
     assert {above, below, pure} <= set(NAMED)
+    size: Any = {"epsilon": 0.05, "num_classes": classes}
+    few, reason = choose(**size, delta=1e-5, rows=1000)
+    assert few == "cluster_labels" and "noise leaves 6 sums worthwhile" in reason
+    assert choose(**size, delta=1e-5, rows=1_000_000)[0] == "moment_labels"
     with pytest.raises(ValueError, match="epsilon is 0"):
         choose(epsilon=0, delta=1e-5, num_classes=classes)
 

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor
 from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
+from labeldp.platform.cli.command_line import main
 from labeldp.platform.vault.shared_vault import SharedVault
 
 ROWS = 600
@@ -41,6 +42,11 @@ def test_texts_alone_are_learned_from_and_saved(tmp_path: Path) -> None:
     np.testing.assert_array_equal(model.predict_proba(others), found)
     model.save(tmp_path / "model")
     pd.DataFrame({"text": others}).to_parquet(tmp_path / "rows.parquet")
+    pd.DataFrame({"text": others}).to_csv(tmp_path / "rows.csv", index=False)
+    told = [str(tmp_path / name) for name in ("model", "rows.csv", "predicted.csv")]
+    assert main(["predict", told[0], told[1], "-o", told[2]]) == 0
+    predicted = pd.read_csv(told[2])
+    np.testing.assert_array_equal(predicted.iloc[:, 0], model.predict(others))
     code = (
         "import sys, numpy, pandas\n"
         "from labeldp.trainers.models.trained_model import load_model\n"

@@ -9,7 +9,7 @@ from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.platform.cli.prices import aggregator_of
-from labeldp.trainers.settings.pate import AggregatorKind, PateConfig
+from labeldp.trainers.methods.pate_settings import AggregatorKind, PateConfig
 from tests.platform.cli.asked import answer, refusal, words
 
 

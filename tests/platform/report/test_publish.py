@@ -16,10 +16,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+import yaml
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
@@ -62,6 +64,7 @@ from tests.platform.report.folders import (
     keep_a_model,
 )
 from tests.platform.sweep.examples import a_record, mode
+from tests.shared_material import shared_path
 from tests.trainers.encoders.test_libraries import MADE
 from tests.trainers.trained_examples import examples
 
@@ -429,6 +432,29 @@ def test_the_folder_can_be_used(planted: tuple[Path, list[bytes]], tmp_path: Pat
     assert not [path for path in tmp_path.iterdir() if path.name.endswith(".draft")]
 
 
+def test_a_record_of_the_registry_fits_its_schema(
+    planted: tuple[Path, list[bytes]], tmp_path: Path
+) -> None:
+    file = tmp_path / "record.yaml"
+    done = ask(planted[0], tmp_path / "out", registry=file)
+    record = yaml.safe_load(file.read_text())
+    loss = record["deployment"]["privacy_loss"]
+    assert loss["privacy_parameters"] == {"epsilon": 2.0, "delta": 0.0}
+    assert record["deployment"]["dp_variant"]["variant_name"] == "Pure DP"
+    assert "nist_sp_800_226.md" in done["files"]
+    page = (tmp_path / "out" / "nist_sp_800_226.md").read_text()
+    for part in ("epsilon 2 and delta 0", "One label", "Trust model", "Side channels", "collected"):
+        assert part in page
+    with pytest.raises(ValueError, match="name a new file"):
+        ask(planted[0], tmp_path / "again", registry=file)
+    assert not (tmp_path / "again").exists()
+    schema = shared_path("schemas", "deployments-registry.schema.yaml")
+    checked = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text()))
+    checked.validate(record)
+    del record["deployment"]["basic"]["name"]
+    assert not checked.is_valid(record)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -471,6 +497,10 @@ def test_a_baseline_is_published_if_confirmed_and_says_what_it_is(tmp_path: Path
     keep_a_model(results, a_record("0" * 16, epsilon=math.inf))
     with pytest.raises(ValueError, match="--accept non-private"):
         ask(results, out, trial="0")
+    assert not out.exists()
+    with pytest.raises(ValueError, match="--registry states a guarantee"):
+        given = {"accepted": {Reservation.NON_PRIVATE}, "registry": tmp_path / "r.yaml"}
+        ask(results, out, trial="0", **given)
     assert not out.exists()
     done = ask(results, out, trial="0", accepted={Reservation.NON_PRIVATE})
     assert math.isinf(done["epsilon"]) and "model/model.json" in done["files"]

@@ -28,8 +28,13 @@ from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
 from labeldp.platform.sweep.overrides import parse_overrides
 from labeldp.trainers.base import KeyRefused, allowed, fields_of
-from labeldp.trainers.settings.methods import Noise, PriorSettings, PriorSource
-from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig, TeacherKind
+from labeldp.trainers.methods.pate_settings import (
+    AggregatorKind,
+    EnsembleConfig,
+    PateConfig,
+    TeacherKind,
+)
+from labeldp.trainers.methods.settings import Noise, PriorSettings, PriorSource
 from labeldp.trainers.settings.training import FixMatchConfig, SelfSupervisedConfig, WeakBranch
 from tests.platform.sweep.examples import from_yaml
 

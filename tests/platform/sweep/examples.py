@@ -15,7 +15,7 @@ from labeldp.platform.settings.configuration import TrialConfig, flat_of, flatte
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.platform.sweep.sweep_report import SweepOutcome
-from labeldp.trainers.settings.methods import Noise
+from labeldp.trainers.methods.settings import Noise
 
 METRICS = {
     "accuracy": 0.9,

@@ -25,7 +25,7 @@ from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep import search
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
-from labeldp.platform.sweep.search import SearchBook, check_installed
+from labeldp.platform.sweep.search import Suggestions, check_installed
 from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
 
@@ -152,8 +152,8 @@ def a_plan() -> Plan:
     return plan_sweep(options, prepare(SWEEP, options), None)
 
 
-def a_book(path: Path, plan: Plan) -> SearchBook:
-    return SearchBook(path, plan.searches, size=plan.size, fingerprint="f", by=plan.choose_by)
+def some_suggestions(path: Path, plan: Plan) -> Suggestions:
+    return Suggestions(path, plan.searches, size=plan.size, fingerprint="f", by=plan.choose_by)
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     for content in ('{"a": 3}', '{"a": [["x"]]}', json.dumps({name: [[1.0]]})):
         path.write_text(content)
         with pytest.raises(ValueError, match=r"search\.json is damaged"):
-            a_book(path, plan)
+            some_suggestions(path, plan)
 
 
 def test_an_unplanned_trial_is_not_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -171,5 +171,5 @@ def test_an_unplanned_trial_is_not_run(tmp_path: Path, monkeypatch: pytest.Monke
     unforeseen = [replace(each, foreseen=frozenset()) for each in plan.searches]
     plan = replace(plan, searches=unforeseen)
     with pytest.raises(ConfigurationError, match="another release of the labels than the plan"):
-        a_book(tmp_path / "search.json", plan).next({})
+        some_suggestions(tmp_path / "search.json", plan).next({})
     assert not (tmp_path / "search.json").exists()

@@ -36,12 +36,12 @@ from labeldp.platform.sweep.trial import (
     run_trial,
     tune_trial,
 )
-from labeldp.platform.sweep.trial_runs import AshaByGroup, HandOut, _fit
+from labeldp.platform.sweep.trial_runs import AshaByGroup, SuggestionSearcher, _fit
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
+from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import TrainedModel, load_model
-from labeldp.trainers.settings.methods import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.settings.schedules import TrainingDiverged
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
@@ -282,9 +282,9 @@ def test_a_full_disk_is_reported_with_the_folder_and_the_fix() -> None:
 def test_the_error_that_broke_the_driver_is_raised_and_not_its_text_in_tune() -> None:
     refused = ValueError("no such setting")
     tuner: Any = SimpleNamespace(fit=failing(TuneError("a text")))
-    driver = recorder(book=SimpleNamespace(next=failing(refused)))
+    driver = recorder(suggestions=SimpleNamespace(next=failing(refused)))
     with pytest.raises(ValueError, match="no such setting"):
-        HandOut(driver).suggest("x")
+        SuggestionSearcher(driver).suggest("x")
     with pytest.raises(ValueError, match="no such setting") as caught:
         _fit(tuner, driver)
     assert caught.value is refused

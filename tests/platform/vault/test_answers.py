@@ -29,7 +29,7 @@ from labeldp.platform.settings.metrics import PUBLIC, is_owners
 from labeldp.platform.vault import label_home
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.trainers.methods.pate import TeacherVotes
-from labeldp.trainers.settings.pate import EnsembleConfig, PateConfig, TeacherKind
+from labeldp.trainers.methods.pate_settings import EnsembleConfig, PateConfig, TeacherKind
 from tests.platform.vault.homes import DRIVER, home_settings
 from tests.trainers.small_data import small_table
 
@@ -71,7 +71,7 @@ def ask(home: LabelHome, *requests: PateAnswers, **changes: Any) -> Any:
         **changes,
     }
     values, keys = home.answers(TRIAL, requests=requests or (REQUEST,), **given)
-    figures = home._page(TRIAL)["answers"]["figures"]
+    figures = home._private_record(TRIAL)["answers"]["figures"]
     return SimpleNamespace(values=values, keys=keys, figures=figures)
 
 

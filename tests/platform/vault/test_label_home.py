@@ -30,7 +30,7 @@ from labeldp.platform.vault.home_proxy import HomeActor, HomeProxy, ask
 from labeldp.platform.vault.home_proxy import start as start_actor
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.files import NotOurs
-from labeldp.trainers.settings.pate import EnsembleConfig
+from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from tests.platform.sweep.examples import mode
 from tests.platform.vault.homes import DRIVER, home_settings
 

@@ -32,8 +32,13 @@ from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVau
 from labeldp.platform.vault.vault_store import StoreUnusable
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate import TeacherVotes
+from labeldp.trainers.methods.pate_settings import (
+    AggregatorKind,
+    EnsembleConfig,
+    PateConfig,
+    TeacherKind,
+)
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.pate import AggregatorKind, EnsembleConfig, PateConfig, TeacherKind
 from tests.platform.vault.homes import DRIVER, home_settings
 
 LABELS = np.arange(6) % 2

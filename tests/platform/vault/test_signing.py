@@ -186,6 +186,7 @@ def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> N
 
 def signature_of_nothing() -> str:
     key = signing_key()
+    assert key is not None
     facts: dict[str, Any] = {"covers": "records", "made": "2026", "entries": {}}
     facts["public_key"] = key.public_key().public_bytes_raw().hex()
     empty = Signature(**facts, signature="")

@@ -152,7 +152,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., F
                     batch=2,
                     journal=a_journal(folder, 6),
                     actors=2,
-                    each=Resources(cpus=2, gpus=0.5),
+                    resources=Resources(cpus=2, gpus=0.5),
                 )
         finally:
             assert not fake.working, "actors end, whatever happens"
@@ -199,7 +199,7 @@ def test_no_batch_waits_for_a_machine_that_is_gone(
             batch=2,
             journal=a_journal(tmp_path, 2),
             actors=1,
-            each=Resources(cpus=2, gpus=0.5),
+            resources=Resources(cpus=2, gpus=0.5),
         )
     assert not clusters and not fake.working
 
@@ -228,7 +228,7 @@ def test_time_that_is_over_ends_training_and_keeps_votes(
     monkeypatch.setattr(fake, "wait", wait)
     monkeypatch.setattr(teacher_pool, "ray", fake)
     monkeypatch.setattr(teacher_pool, "monotonic", lambda: now[0])
-    given: dict[str, Any] = {"actors": 1, "each": Resources(cpus=2, gpus=0.5), "batch": 2}
+    given: dict[str, Any] = {"actors": 1, "resources": Resources(cpus=2, gpus=0.5), "batch": 2}
     trained = train_ensemble(
         simulated,
         data="public data",
@@ -249,7 +249,7 @@ def cluster() -> Iterator[Capacity]:
 
 
 def train(folder: Path, vote: Any = simulated, **changes: Any) -> int:
-    given: dict[str, Any] = {"actors": 2, "each": QUARTER, **changes}
+    given: dict[str, Any] = {"actors": 2, "resources": QUARTER, **changes}
     return train_ensemble(
         vote,
         data=ray.put("public data"),
@@ -287,9 +287,9 @@ def test_failing_starts(cluster: Capacity, tmp_path: Path, monkeypatch: pytest.M
         hurried.setattr(teacher_pool, "START_SECONDS", 1.0)
         words = r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"
         with pytest.raises(CannotFit, match=words):
-            train(tmp_path, each=Resources(cpus=cluster.nodes[0][0] + 1))
+            train(tmp_path, resources=Resources(cpus=cluster.nodes[0][0] + 1))
     # Of five with half of the cores each three find no room, and hold nothing back.
-    assert train(tmp_path, actors=5, each=Resources(cpus=cluster.nodes[0][0] / 2)) == TEACHERS
+    assert train(tmp_path, actors=5, resources=Resources(cpus=cluster.nodes[0][0] / 2)) == TEACHERS
 
 
 def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray[np.uint8]:

@@ -28,10 +28,10 @@ from labeldp.trainers.encoders.pretraining import (
     view,
 )
 from labeldp.trainers.methods.priors import prior_features
+from labeldp.trainers.methods.settings import PriorSettings, PriorSource
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from labeldp.trainers.settings.training import LearnerConfig, SelfSupervisedConfig
 from tests.benchmarks.self_supervised import accuracies
 

@@ -18,14 +18,14 @@ from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.alibi import gradient_scale, targets_of
 from labeldp.trainers.methods.convex import label_variance, unbiased_labels
-from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.settings import (
     AlibiConfig,
     ConvexConfig,
     Iterate,
     LabelMechanism,
     Noise,
 )
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from tests.trainers.small_data import SeededVault, digits, small_table, trained
 
 MECHANISMS: list[LabelMechanism] = [

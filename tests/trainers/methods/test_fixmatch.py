@@ -26,7 +26,7 @@ from labeldp.trainers.methods.fixmatch import (
     moving_average,
 )
 from labeldp.trainers.methods.pate import start_student
-from labeldp.trainers.settings.pate import StudentConfig, StudentKind
+from labeldp.trainers.methods.pate_settings import StudentConfig, StudentKind
 from labeldp.trainers.settings.schedules import TrainingDiverged
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig, WeakBranch
 from tests.shared_material import shared_path

@@ -22,9 +22,7 @@ from labeldp.trainers.methods.pate import (
     start_student,
     train_probes,
 )
-from labeldp.trainers.settings.estimators import EstimatorPredictor
-from labeldp.trainers.settings.methods import PriorSettings, PriorSource
-from labeldp.trainers.settings.pate import (
+from labeldp.trainers.methods.pate_settings import (
     AggregatorKind,
     EnsembleConfig,
     ForestSettings,
@@ -33,6 +31,8 @@ from labeldp.trainers.settings.pate import (
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.methods.settings import PriorSettings, PriorSource
+from labeldp.trainers.settings.estimators import EstimatorPredictor
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.small_data import (
     FEW_LABELS,

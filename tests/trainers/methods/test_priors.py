@@ -24,13 +24,13 @@ from labeldp.trainers.methods.priors import (
     prior_features,
     probabilities_from,
 )
+from labeldp.trainers.methods.settings import PriorSettings, PriorSource
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
     PatchFeatures,
     RandomPatchFeatures,
     described_by_features,
 )
-from labeldp.trainers.settings.methods import PriorSettings, PriorSource
 from tests.trainers.small_data import Given, SeededVault, digits, small_table
 
 CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)

@@ -13,9 +13,8 @@ from torch.nn import functional
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.methods.lp_mst import evidence_of, partition, robust_loss, stars_of
-from labeldp.trainers.models.features import described_by_features
-from labeldp.trainers.settings.methods import (
+from labeldp.trainers.methods.lp_mst import evidence_of, robust_loss, stage_parts, stars_of
+from labeldp.trainers.methods.settings import (
     AlibiConfig,
     ConsensusConfig,
     ConvexConfig,
@@ -27,6 +26,7 @@ from labeldp.trainers.settings.methods import (
     RobustLoss,
     StagedMomentsConfig,
 )
+from labeldp.trainers.models.features import described_by_features
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import SeededVault, digits, trained
 
@@ -39,7 +39,7 @@ RATINGS = RecommenderConfig(epsilon=4.0, epochs=10, batch_size=64)
 
 @pytest.mark.parametrize("shares", [(1.0,), (0.65, 0.35), (0.5, 0.3, 0.2), (0.1,) * 10])
 def test_parts_are_disjoint_and_complete(shares: tuple[float, ...]) -> None:
-    parts = partition(997, shares=shares, seed=3)
+    parts = stage_parts(997, shares=shares, seed=3)
     assert sorted(np.concatenate(parts).tolist()) == list(range(997))
     for part, share in zip(parts, shares, strict=True):
         assert abs(len(part) - 997 * share) <= 1
@@ -48,11 +48,11 @@ def test_parts_are_disjoint_and_complete(shares: tuple[float, ...]) -> None:
 
 def test_a_partition_that_depends_on_labels_or_has_an_empty_part_is_refused() -> None:
     """The cut gets a count, shares and a seed: there is no way to hand it labels."""
-    assert list(inspect.signature(partition).parameters) == ["num_examples", "shares", "seed"]
+    assert list(inspect.signature(stage_parts).parameters) == ["num_examples", "shares", "seed"]
     with pytest.raises(ValueError, match="num_examples is array"):
-        partition(np.array([0, 1, 1]), shares=(0.5, 0.5), seed=0)  # type: ignore[arg-type]
+        stage_parts(np.array([0, 1, 1]), shares=(0.5, 0.5), seed=0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"splits\[1\] is 0.01, which is less than one of 10"):
-        partition(10, shares=(0.99, 0.01), seed=0)
+        stage_parts(10, shares=(0.99, 0.01), seed=0)
 
 
 @pytest.mark.parametrize("stages", [1, 3, 4])

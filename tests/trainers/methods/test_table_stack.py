@@ -19,10 +19,10 @@ from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
+from labeldp.trainers.methods.settings import StackRelease, TableStackConfig, kept_information
 from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
 from labeldp.trainers.models.table_models import Inverted, Logistic, Stack
 from labeldp.trainers.models.trained_model import load_model
-from labeldp.trainers.settings.methods import StackRelease, TableStackConfig, kept_information
 
 ROWS = np.random.default_rng(0).normal(size=(900, 4))
 LABELS = (ROWS[:, 0] + ROWS[:, 1] > 0).astype(np.int64)

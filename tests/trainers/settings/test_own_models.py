@@ -11,10 +11,15 @@ from typing import Any
 import pytest
 
 from labeldp.platform.records.mlflow_model import _load_pyfunc
+from labeldp.trainers.methods.pate_settings import (
+    EnsembleConfig,
+    StudentConfig,
+    StudentKind,
+    TeacherKind,
+)
+from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
-from labeldp.trainers.settings.methods import AlibiConfig
 from labeldp.trainers.settings.own_models import OwnModel, OwnModuleMissing
-from labeldp.trainers.settings.pate import EnsembleConfig, StudentConfig, StudentKind, TeacherKind
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.small_data import SeededVault, small_images, trained
 from tests.trainers.trained_examples import PATE, an_origin

@@ -2,7 +2,7 @@
 
 import math
 from enum import StrEnum
-from typing import Any, Unpack, cast
+from typing import Unpack, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,7 +95,10 @@ class Randomizer(StrEnum):
 #: Clusters are so many that noise has this standard deviation in the frequencies of an average one,
 #: which has so many examples at least; and between these. All were chosen on true training labels
 #: of Fashion-MNIST and digits.
-_CLUSTER_NOISE, _LEAST_CLUSTER, _FEWEST_CLUSTERS, _MOST_CLUSTERS = 0.15, 10, 16, 1600
+_CLUSTER_NOISE = 0.15
+_LEAST_CLUSTER = 10
+_FEWEST_CLUSTERS = 16
+_MOST_CLUSTERS = 1600
 
 
 class PriorSource(StrEnum):
@@ -745,6 +748,19 @@ def kept_information(*, epsilon: float, num_classes: int) -> float:
     return sets.agreement.gain**2 * (num_classes - 1) / spread
 
 
+#: Directions at most along which sums are requested.
+_MOST_FUNCTIONS = 400
+
+
+def worthwhile(*, rows: int, noise_std: float) -> int:
+    """Return how many functions of N rows (or persons) to request, at this noise of a sum.
+
+    The more functions there are, the smaller is the share of each in a row of length 1. Twice the
+    root of rows over noise was best on Adult and on `conversions`, at epsilon .1 and 1.
+    """
+    return max(2, min(int(2 * np.sqrt(rows / noise_std)), _MOST_FUNCTIONS))
+
+
 @settings
 class TableStackConfig(TrainerDefaults):
     """Settings of several models of a table, which learn from one release; it is pure."""
@@ -761,11 +777,13 @@ class TableStackConfig(TrainerDefaults):
 
     def mechanism(self, num_classes: int) -> ClusterHistograms | SubsetSelection:
         """Return the mechanism of the release."""
-        given: Any = {"epsilon": self.epsilon, "num_classes": num_classes}
         counts = self.release is StackRelease.COUNTS
         if self.release is StackRelease.AUTO:
-            counts = kept_information(**given) < LEAST_INFORMATION
-        return ClusterHistograms(**given) if counts else SubsetSelection(**given)
+            kept = kept_information(epsilon=self.epsilon, num_classes=num_classes)
+            counts = kept < LEAST_INFORMATION
+        if counts:
+            return ClusterHistograms(epsilon=self.epsilon, num_classes=num_classes)
+        return SubsetSelection(epsilon=self.epsilon, num_classes=num_classes)
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay; trials of equal mechanisms share a release."""

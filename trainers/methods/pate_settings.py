@@ -33,7 +33,7 @@ from labeldp.trainers.base import (
     key,
     settings,
 )
-from labeldp.trainers.settings.methods import PriorSettings
+from labeldp.trainers.methods.settings import PriorSettings
 from labeldp.trainers.settings.trainer import PlannedCharge, TrainerDefaults
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
 
@@ -170,7 +170,8 @@ class EnsembleConfig(_Models):
         self._check_model(data, self.kind, "ensemble.kind")
 
     def _check_neighbors(self, examples: int) -> None:
-        k, most = self.teachers, self.queries_per_label
+        k = self.teachers
+        most = self.queries_per_label
         if k >= examples:
             raise ValueError(
                 f"ensemble.teachers is {k}, but there are {examples} labels: every query would be "
@@ -356,7 +357,8 @@ class PateConfig(TrainerDefaults):
         noise: dict[str, Any] = {
             name: getattr(self.calibrated(), name) for name in ("threshold", "sigma1", "sigma2")
         }
-        queries, answers = self.ensemble.queries, self.answers
+        queries = self.ensemble.queries
+        answers = self.answers
         most = self.ensemble.queries_per_label
         request: Callable[..., PateAnswers] = PateAnswers
         if most is not None:
@@ -368,7 +370,8 @@ class PateConfig(TrainerDefaults):
         else:
             aggregator = ConfidentGNMax(**noise)
             if self.aggregator is AggregatorKind.INTERACTIVE:
-                half, some = queries // 2, answers // 2
+                half = queries // 2
+                some = answers // 2
                 second = InteractiveGNMax(**noise, confidence=self.confidence)
                 return (
                     request(aggregator=aggregator, queries=half, max_answers=some),
@@ -432,7 +435,8 @@ _OTHER = 1e-6
 def _calibrated(settings: PateConfig) -> PateConfig:
     names = ("sigma1", "sigma2") if settings._has_check else ("sigma2",)
     missing = [name for name in names if getattr(settings, name) is None]
-    threshold, publish = settings.threshold, settings.publish_cost
+    threshold = settings.threshold
+    publish = settings.publish_cost
     if settings._has_check and threshold is None:
         threshold = _THRESHOLD_SHARE * settings.ensemble.teachers
     by_noise = settings.epsilon is None and not missing

@@ -1,0 +1,153 @@
+"""Sets of classes, or intervals, that hold the truth as often as stated; labels stay secret.
+
+>>> import numpy as np
+>>> from sklearn.linear_model import LogisticRegression
+>>> generator = np.random.default_rng(0)
+>>> X = generator.normal(size=(3000, 4))
+>>> y = (X[:, 0] + generator.normal(size=3000) > 0).astype(int)
+>>> model = LogisticRegression().fit(X[:1000], y[:1000])
+>>> sets = PredictionSets(model, epsilon=1.0, coverage=0.9).fit(X[1000:2000], y[1000:2000])
+>>> found = sets.predict_set(X[2000:])
+>>> found.shape, found.dtype, sets.epsilon_
+((1000, 2), dtype('bool'), 1.0)
+"""
+
+import hashlib
+import math
+import os
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from labeldp.mechanisms.coverage import CoverageChoice
+from labeldp.platform.api import fitting
+from labeldp.platform.api.paid_fits import PaysForLabels
+from labeldp.platform.vault.label_home import SecretLabels
+from labeldp.platform.vault.shared_vault import SharedVault
+
+Floats = NDArray[np.float64]
+
+#: Thresholds of which one is chosen, denser where more labels are covered.
+CANDIDATES = 101
+_STEPS = np.linspace(0, 1, CANDIDATES)
+
+
+# scikit-learn has no types, so that its classes are Any here.
+class PredictionSets(PaysForLabels):
+    """Split conformal prediction by secret calibration labels; their features are public.
+
+    A new row's set holds its label with probability `coverage`, on average over calibration rows
+    and noise, if both are drawn alike. It holds for any model, and not for each class by itself.
+
+    Args:
+        model: A fitted classifier with `predict_proba` and `classes_`, or a fitted regressor. It
+            must not have learned from the calibration rows.
+        epsilon: Cost of a fit for each calibration label, pure.
+        coverage: Probability that a set holds the label, between 0 and 1.
+        bounds: Smallest and largest amount, for a regressor; None takes `model.bounds`.
+        vault: As in `LabelPrivateClassifier`.
+        noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
+
+    Attributes:
+        threshold_: Largest score in a set: 1 less a class's probability, or half an interval.
+        epsilon_, delta_, total_epsilon_, total_delta_, ledger_, guarantee_: As in
+            `LabelPrivateClassifier`.
+    """
+
+    delta = 0.0
+
+    # Every parameter by itself, which scikit-learn's get_params and clone need.
+    def __init__(
+        self,
+        model: Any,
+        epsilon: float = 1.0,
+        coverage: float = 0.9,
+        *,
+        bounds: tuple[float, float] | None = None,
+        vault: SharedVault | str | os.PathLike[str] | None = None,
+        noise_seed: int | None = None,
+    ) -> None:
+        self.model = model
+        self.epsilon = epsilon
+        self.coverage = coverage
+        self.bounds = bounds
+        self.vault = vault
+        self.noise_seed = noise_seed
+
+    def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
+        """Choose the threshold by calibration rows X [N, ...] and labels y [N], and pay for it.
+
+        `rows` names each label's row [N], as in `LabelPrivateClassifier.fit`.
+        """
+        self._check_price()
+        refuse = fitting.refuse_mixed if self._of_classes else fitting.refuse_texts
+        rows_of_x, labels, account = self._checked(X, y, what="a label", groups=None, refuse=refuse)
+        predicted = self._predicted(X)
+        if self._of_classes:
+            places = fitting.places_of(labels, np.asarray(self.model.classes_))
+            scores = 1 - predicted[np.arange(len(places)), places]
+            thresholds = _of_classes(predicted)
+        else:
+            low, high = self._bounds
+            scores = np.abs(np.clip(np.asarray(labels, np.float64), low, high) - predicted)
+            thresholds = (high - low) * _STEPS**2
+        thresholds[-1] = math.inf  # it covers all
+        choice = CoverageChoice(epsilon=self.epsilon, coverage=self.coverage, candidates=CANDIDATES)
+        choice.wanted(len(scores))  # refuses labels that are too few
+        digest = hashlib.sha256(predicted.tobytes() + thresholds.tobytes()).hexdigest()
+        near = self._labels(
+            account,
+            SecretLabels(
+                training=np.searchsorted(thresholds, scores).astype(np.int64),
+                num_classes=CANDIDATES,
+            ),
+            rows_of_x,
+            rows,
+            classes=f"sets of predictions {digest}",
+            fingerprint=digest,
+        )
+        with self._paying(account, near):
+            chosen = int(near.release(choice).values[0])
+        self.threshold_ = float(thresholds[chosen])
+        self._paid(account, near, delta=0.0)
+        return self
+
+    def predict_set(self, X: Any) -> NDArray[Any]:
+        """Return whether each class is in the set of each row, bool [N, K]; intervals [N, 2]."""
+        check_is_fitted(self, "threshold_")
+        predicted = self._predicted(X)
+        if self._of_classes:
+            return np.asarray(1 - predicted <= self.threshold_)
+        ends = predicted[:, None] + np.array([-1, 1]) * self.threshold_
+        return np.asarray(np.clip(ends, *self._bounds))
+
+    @property
+    def _of_classes(self) -> bool:
+        return hasattr(self.model, "predict_proba")
+
+    @property
+    def _bounds(self) -> tuple[float, float]:
+        stated = getattr(self.model, "bounds", None) if self.bounds is None else self.bounds
+        ends = np.asarray(stated if stated is not None else [], np.float64)
+        if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] >= ends[1]:
+            raise ValueError(
+                f"bounds is {stated!r}; state the least and the largest amount, such as "
+                "bounds=(0, 500): they are public, and are not read off the amounts"
+            )
+        return float(ends[0]), float(ends[1])
+
+    def _predicted(self, X: Any) -> Floats:
+        """Probabilities [N, K], or amounts [N] between the bounds."""
+        if self._of_classes:
+            return np.asarray(self.model.predict_proba(X), np.float64)
+        return np.clip(np.asarray(self.model.predict(X), np.float64).ravel(), *self._bounds)
+
+
+def _of_classes(probabilities: Floats) -> Floats:
+    """Thresholds [J] that cover evenly many labels, if these were as the model predicts [N, K]."""
+    scores = np.sort(1 - probabilities, axis=None)
+    covered = np.cumsum(1 - scores)
+    levels = (1 - (1 - _STEPS) ** 2) * covered[-1]
+    return np.asarray(scores[np.searchsorted(covered, levels).clip(max=len(scores) - 1)])

@@ -1,0 +1,242 @@
+"""Labels in a database: the same release as from a file, nothing written, every refusal free."""
+
+import os
+import shutil
+import socket
+import sqlite3
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pandas as pd
+import psycopg
+import pytest
+
+from labeldp.platform.api.party_files import read_release
+from labeldp.trainers.data.databases import PASSWORD, PASSWORD_FILE, QueriedLabels
+from tests.platform.api.test_two_parties import both_tables
+from tests.platform.cli.asked import answer as ran
+from tests.platform.cli.asked import refusal
+
+ALL = "SELECT id, bought FROM labels -- of everybody"
+COLUMNS = ("--id-column", "id", "--label-column", "bought")
+ENGINES = ("duckdb", "sqlite", "postgresql")
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """A PostgreSQL of this test alone; where it is, in psycopg's words."""
+    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not found:
+        pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+    as_other: list[str] = []
+    if os.geteuid() == 0:
+        if not (shutil.which("setpriv") and subprocess.run(["id", "postgres"]).returncode == 0):
+            pytest.skip("PostgreSQL does not run as root, and there is no user postgres")
+        as_other = ["setpriv", "--reuid=postgres", "--regid=postgres", "--clear-groups"]
+    # Not under pytest's folder, which is closed to other users.
+    folder = Path("/tmp") / f"labeldp-{os.getpid()}-postgres"
+    folder.mkdir(mode=0o777)
+    folder.chmod(0o777)
+    (folder / "password").write_text("s3cret\n")
+    with closing(socket.socket()) as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+
+    def run(program: str, *arguments: str) -> None:
+        command = [*as_other, str(found[-1] / program), "-D", str(folder / "data"), *arguments]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=folder, timeout=120)
+
+    try:
+        run("initdb", "-U", "owner", "--pwfile", str(folder / "password"), "-A", "scram-sha-256")
+        options = f"-p {port} -k {folder} -c listen_addresses=127.0.0.1 -F"
+        run("pg_ctl", "-w", "-l", str(folder / "log"), "-o", options, "start")
+        try:
+            yield {
+                "host": "127.0.0.1",
+                "port": port,
+                "user": "owner",
+                "password": "s3cret",
+                "dbname": "postgres",
+            }
+        finally:
+            run("pg_ctl", "-m", "immediate", "stop")
+    finally:
+        shutil.rmtree(folder)
+
+
+Run = Callable[[str], Any]
+
+
+@pytest.fixture
+def kept(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, Run]:
+    """The address of a database with the labels, and a way to run a statement there."""
+    _, labels = both_tables(600)
+    rows = labels.to_numpy().tolist()
+    create = "CREATE TABLE labels (id VARCHAR(20), bought VARCHAR(20))"
+    if request.param == "postgresql":
+        server = request.getfixturevalue("server")
+        monkeypatch.setenv(PASSWORD, server["password"])
+
+        def run(statement: str) -> Any:
+            with psycopg.connect(**server, autocommit=True) as connection:
+                return connection.execute(statement)
+
+        run("DROP TABLE IF EXISTS labels")
+        address = f"postgresql://owner@127.0.0.1:{server['port']}/postgres"
+    else:
+        file = tmp_path / "labels.db"
+        connect: Any = duckdb.connect if request.param == "duckdb" else sqlite3.connect
+
+        def run(statement: str) -> Any:
+            with closing(connect(str(file))) as connection:
+                found = connection.execute(statement).fetchall()
+                connection.commit()
+                return found
+
+        address = f"duckdb:{file}" if request.param == "duckdb" else f"sqlite:///{file}"
+    run(create)
+    run("INSERT INTO labels VALUES " + ", ".join(f"('{name}', '{label}')" for name, label in rows))
+    return address, run
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
+    """Write a request by a method, and return the options of a release that answers it."""
+    features, labels = both_tables(600)
+    features.to_parquet(tmp_path / "features.parquet")
+    labels.to_parquet(tmp_path / "labels.parquet")
+
+    def options(method: str = "clusters", epsilon: str = "1", vault: str = "vault") -> Any:
+        folder = tmp_path / f"request-{method}"
+        if not folder.exists():
+            table = str(tmp_path / "features.parquet")
+            wanted = ("--id-column", "id", "--method", method, "--classes", "no,yes")
+            ran("request", table, *wanted, "-o", str(folder))
+        own = ("--request", str(folder), "--epsilon", epsilon, "--vault", str(tmp_path / vault))
+        return (*COLUMNS, *own)
+
+    return options
+
+
+@pytest.mark.parametrize("kept", ENGINES, indirect=True)
+@pytest.mark.parametrize("method", ["moments", "clusters"])
+def test_a_database_gives_the_labels_of_the_file(
+    method: str, kept: tuple[str, Run], asked: Any, tmp_path: Path
+) -> None:
+    file = str(tmp_path / "labels.parquet")
+    first = ran("release", file, *asked(method), "-o", str(tmp_path / "file"))
+    # The vault knows labels by a digest: equal ones read the release that was paid for already.
+    query = ("--query", ALL)
+    again = ran("release", kept[0], *asked(method), *query, "-o", str(tmp_path / "database"))
+    assert (first["new"], again["new"], again["epsilon"]) == (True, False, first["epsilon"])
+    assert again["total_epsilon"] == first["total_epsilon"]
+    one, two = (read_release(tmp_path / name).values for name in ("file", "database"))
+    np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("kept", ["duckdb", "postgresql"], indirect=True)
+def test_a_database_counts_what_a_file_has(
+    kept: tuple[str, Run], asked: Any, tmp_path: Path
+) -> None:
+    address, run = kept
+    run("DELETE FROM labels WHERE id IN ('u1', 'u2')")
+    run("UPDATE labels SET bought = NULL WHERE id = 'u3'")
+    labels = both_tables(600)[1].set_index("id")["bought"].drop(["u1", "u2"])
+    labels["u3"] = None
+    labels.reset_index().to_parquet(tmp_path / "labels.parquet")
+    # So large an epsilon leaves counts as they are.
+    exact, query = asked(epsilon="200"), ("--query", ALL, "--missing", "no")
+    ran("release", str(tmp_path / "labels.parquet"), *exact, *query[2:], "-o", str(tmp_path / "1"))
+    given = (*exact, *query, "--push-down")
+    pushed = ran("release", address, *given, "-o", str(tmp_path / "2"))
+    # Labels that nobody read can't be compared with a file's: the release is paid for again.
+    assert (pushed["new"], pushed["known"], pushed["absent"]) == (True, 600, 3)
+    one, two = (read_release(tmp_path / name).values for name in "12")
+    np.testing.assert_array_equal(one, two)
+    assert not ran("release", address, *given, "-o", str(tmp_path / "3"))["new"]
+    run("UPDATE labels SET bought = 'yes'")
+    assert "had other labels; nothing was released" in refusal(
+        "release", address, *given, "-o", str(tmp_path / "4")
+    )
+    run("UPDATE labels SET bought = 'perhaps' WHERE id = 'stranger'")
+    why = refusal("release", address, *given, "-o", str(tmp_path / "4"))
+    assert "1 labels are not among the classes" in why and "perhaps" not in why
+    assert "leave out --push-down" in refusal(
+        *("release", address, *asked("moments"), *query, "--push-down", "-o", str(tmp_path / "4"))
+    )
+
+
+@pytest.mark.parametrize("kept", ENGINES, indirect=True)
+def test_what_is_refused_is_free_and_nothing_is_written(
+    kept: tuple[str, Run], asked: Any, tmp_path: Path
+) -> None:
+    address, run = kept
+    options = (*asked(vault="new"), "-o", str(tmp_path / "out"))
+    cases = {
+        "SELECT id FROM labels": "gives no column 'bought', but id",
+        "SELECT id, nope AS bought FROM labels": "nope",
+        "SELECT id, bought FROM elsewhere": "elsewhere",
+        "DELETE FROM labels": "must be one SELECT",
+        "SELECT id, bought FROM labels; DROP TABLE labels": "must be one SELECT",
+        "WITH x AS (DELETE FROM labels RETURNING *) SELECT * FROM x": "refuses",
+        "SELECT id, bought, 'password=x' AS more FROM labels": "has a password",
+        "SELECT id, 'perhaps' AS bought FROM labels": "are not among the classes",
+        "SELECT id || '' AS id, bought FROM labels UNION ALL SELECT * FROM labels": "601 ids",
+    }
+    if address.startswith("postgresql"):
+        run("DROP SEQUENCE IF EXISTS numbers")
+        run("CREATE SEQUENCE numbers")
+        cases["SELECT nextval('numbers') AS id, bought FROM labels"] = "read-only transaction"
+        cases["SELECT id, ('perhaps' || id)::int AS bought FROM labels"] = "may quote a value"
+    for query, why in cases.items():
+        said = refusal("release", address, "--query", query, *options)
+        assert why in said and "perhaps" not in said, query
+    assert "--query goes with the address" in refusal("release", address, *options)
+    changed = run("SELECT COUNT(*) FROM labels")
+    assert (changed if isinstance(changed, list) else changed.fetchall()) == [(601,)]
+    assert not (tmp_path / "new").exists() and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("kept", ["postgresql"], indirect=True)
+def test_passwords_are_in_the_environment_or_a_file(
+    kept: tuple[str, Run], asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, _ = kept
+    given = ("--query", ALL, *asked(), "-o", str(tmp_path / "out"))
+    for bad in (address.replace("owner@", "owner:s3cret@"), f"{address}?password=s3cret"):
+        why = refusal("release", bad, *given)
+        assert "has a password" in why and "s3cret" not in why
+    monkeypatch.setenv(PASSWORD, "wrong")
+    assert "password authentication failed" in refusal("release", address, *given)
+    assert not (tmp_path / "vault").exists()
+    (tmp_path / "password").write_text("s3cret\n")
+    monkeypatch.setenv(PASSWORD_FILE, str(tmp_path / "password"))
+    assert ran("release", address, *given)["new"]
+    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "password"]
+    assert not [path for path in written if b"s3cret" in path.read_bytes()]
+    without = given[: given.index("--vault")] + given[given.index("--vault") + 2 :]
+    assert "name the vault" in refusal("release", address, *without[:-1], str(tmp_path / "out2"))
+
+
+@pytest.mark.parametrize("kept", ["postgresql"], indirect=True)
+def test_a_table_that_changes_while_it_is_counted_is_refused(
+    kept: tuple[str, Run], asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, run = kept
+    count = QueriedLabels.counts
+
+    def counts_later(*arguments: Any, **more: Any) -> pd.DataFrame:
+        run("DELETE FROM labels WHERE id = 'u7'")
+        return count(*arguments, **more)
+
+    monkeypatch.setattr(QueriedLabels, "counts", counts_later)
+    given = ("--query", ALL, "--push-down", *asked(), "-o", str(tmp_path / "out"))
+    assert "the query gave other rows" in refusal("release", address, *given)
+    assert not (tmp_path / "vault").exists() and not (tmp_path / "out").exists()

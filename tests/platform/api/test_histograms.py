@@ -1,0 +1,168 @@
+"""Models of noisy counts by bucket, as browsers and platforms give them."""
+
+import json
+import math
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import roc_auc_score
+
+from labeldp.platform.api.histograms import fit_histograms
+from labeldp.trainers.data.conversions import SECRETS, conversions
+from labeldp.trainers.methods.histograms import (
+    labels_of_counts,
+    planned_buckets,
+    read_histograms,
+)
+from labeldp.trainers.models.trained_model import load_model
+from tests.platform.cli.asked import answer as ran
+from tests.platform.cli.asked import refusal, words
+
+
+def counted(features: pd.DataFrame, buckets: pd.DataFrame, label: Any, *, seed: int = 0) -> Any:
+    """The buckets with counts of the rows with a label, and Laplace noise of their scale.
+
+    Written by itself: it shares no code with the reading.
+    """
+    rest = buckets[["low", "high", "category"]].isna().all(axis=1)
+    counts = np.zeros(len(buckets))
+    for name in buckets["column"].unique():
+        taken = np.zeros(len(features), bool)
+        for place in np.flatnonzero((buckets["column"] == name) & ~rest):
+            _, low, high, category, *_ = buckets.iloc[place]
+            if category is None or pd.isna(category):
+                numbers = features[name]
+                above = numbers.notna() if pd.isna(low) else numbers >= low
+                inside = (above & (True if pd.isna(high) else numbers < high)).to_numpy()
+            else:
+                inside = (features[name].astype(str) == category).to_numpy()
+            taken |= inside
+            counts[place] = (inside & label).sum()
+        counts[(buckets["column"] == name) & rest] = (~taken & label).sum()
+    noise = np.random.default_rng(seed).laplace(scale=buckets["scale"])
+    return buckets.assign(count=counts + noise)
+
+
+@pytest.fixture(scope="module")
+def log() -> tuple[pd.DataFrame, Any, pd.DataFrame, Any]:
+    train, test = conversions(100_000, seed=0), conversions(20_000, seed=1_000_000)
+    rows = [each.drop(columns=["id", *SECRETS]) for each in (train, test)]
+    bought = [(each.bought == "yes").to_numpy() for each in (train, test)]
+    return rows[0], bought[0], rows[1], bought[1]
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(1.0, 0.765), (2.0, 0.79), (4.0, 0.8)])
+def test_counts_with_the_noise_of_w3c_teach_a_model(
+    epsilon: float, least: float, log: tuple[Any, ...]
+) -> None:
+    features, bought, others, theirs = log
+    asked = planned_buckets(features, epsilon=epsilon)
+    assert asked["scale"].iloc[0] == 2 * features.shape[1] / epsilon
+    model = fit_histograms(features, counted(features, asked, bought), epsilon=epsilon)
+    assert roc_auc_score(theirs, model.predict_proba(others)[:, 1]) >= least
+
+
+def eight_bins(features: pd.DataFrame, *, scale: float) -> pd.DataFrame:
+    rows = list[tuple[Any, ...]]()
+    for name, column in features.items():
+        if column.dtype.kind in "if":
+            cuts = np.unique(np.quantile(column, np.linspace(0, 1, 9)[1:-1])).tolist()
+            rows += [(name, low, high, None) for low, high in pairwise([None, *cuts, None])]
+        else:
+            rows += [(name, None, None, each) for each in column.value_counts().index[:7]]
+            rows += [(name, None, None, None)] * (column.nunique() > 7)
+    return pd.DataFrame(rows, columns=["column", "low", "high", "category"]).assign(scale=scale)
+
+
+def test_the_plan_is_not_worse_than_eight_bins(log: tuple[Any, ...]) -> None:
+    features, bought, *_ = log
+    plan = planned_buckets(features, epsilon=1.0)
+    found = []
+    for asked in (plan, eight_bins(features, scale=plan["scale"].iloc[0])):
+        read = read_histograms(counted(features, asked, bought))
+        found.append(roc_auc_score(bought, labels_of_counts(features, read)[:, 1]))
+    assert found[0] >= found[1]
+
+
+def a_table(rows: int = 4000) -> tuple[pd.DataFrame, Any]:
+    draw = np.random.default_rng(0)
+    features = pd.DataFrame({"age": draw.normal(50, 10, rows), "town": draw.choice([*"ABC"], rows)})
+    features["size"] = draw.integers(0, 3, rows)
+    features.loc[::9, "age"] = np.nan
+    score = (features["age"].fillna(40) - 50) / 10 + (features["town"] == "A") * 2 - 1
+    return features, (score + draw.logistic(size=rows) > 0).to_numpy()
+
+
+def test_gaps_other_noise_and_counts_that_disagree() -> None:
+    features, label = a_table()
+    asked = counted(features, planned_buckets(features, epsilon=8.0), label)
+    assert set(asked["column"]) == {"age", "town", "size"}
+    whole = fit_histograms(features, asked, epsilon=8.0).predict_proba(features)[:, 1]
+    base = roc_auc_score(label, whole)
+    assert base > 0.8
+    odd = asked.drop(columns="scale").assign(deviation=1.0)
+    odd.loc[odd["column"] == "size", ["count", "deviation"]] = [-400.0, 500.0]
+    odd.loc[odd.index[[1, 4]], "count"] = np.nan
+    # Counts that say nothing, and less than nothing, spoil little, since their noise is stated.
+    model = fit_histograms(features, odd, estimator=LogisticRegression(max_iter=5000))
+    assert roc_auc_score(label, model.predict_proba(features)[:, 1]) > base - 0.06
+    assert math.isinf(model.origin.epsilon) and not model.facts["private"]
+    stated = asked.assign(deviation=1.0)
+    wrong = fit_histograms(features, stated[stated["column"] == "town"]).predict_proba(features)
+    assert base > roc_auc_score(label, wrong[:, 1]) > 0.65
+
+
+def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
+    features, label = a_table()
+    features.to_parquet(tmp_path / "features.parquet")
+    table, file = str(tmp_path / "features.parquet"), tmp_path / "counts.csv"
+    plan = ran("buckets", table, "--budget", "8")
+    assert (plan["l1"], plan["scale"], plan["columns"]) == (3, 0.75, [*features])
+    file.write_text(words("buckets", table, "--budget", "8"))
+    asked = pd.read_csv(file, keep_default_na=False, na_values=[""])
+    assert len(asked) == len(plan["buckets"])
+    counted(features, asked, label).drop(columns="scale").to_csv(file, index=False)
+    noise = ("--noise", "laplace", "--l1", "3", "--epsilon", "8")
+    out = str(tmp_path / "model")
+    found = ran("fit", table, "--histograms", str(file), *noise, "-o", out)
+    assert (found["rows"], found["epsilon"], found["delta"]) == (4000, 8.0, 0.0)
+    facts = json.loads((tmp_path / "model" / "model.json").read_text())
+    assert facts["epsilon_stated_by"] == load_model(out).origin.stated_by
+    assert facts["epsilon_stated_by"] == "the party that drew the noise"
+    ran("predict", out, table, "-o", str(tmp_path / "p.parquet"))
+    scores = pd.read_parquet(tmp_path / "p.parquet").iloc[:, -1]
+    assert roc_auc_score(label, scores) > 0.8
+    for given, why in (
+        (("--histograms", str(file)), "each count needs noise above 0"),
+        (("--histograms", str(file), "--noise", "laplace"), "goes with --l1"),
+        (("--histograms", table, *noise), "need column, low, high, category"),
+        ((), "either --release DIR or --histograms FILE"),
+        (("--release", out, *noise), "states its own"),
+    ):
+        assert why in refusal("fit", table, *given, "-o", str(tmp_path / "no"))
+    assert not (tmp_path / "no").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"column": "height"}, "which the features lack"),
+        ({"column": "town"}, "holds no numbers"),
+        ({"low": 1e6, "high": 2e6}, "no row of the features is in a bucket of column 'age'"),
+        ({"count": math.nan}, "none has one"),
+        ({"count": math.inf}, "no count"),
+        ({"count": "many"}, "holds text"),
+        ({"scale": 0.0}, "each count needs noise above 0"),
+    ],
+)
+def test_tables_that_can_t_be_read_are_refused(changes: dict[str, Any], why: str) -> None:
+    features, label = a_table(200)
+    asked = planned_buckets(features[["age"]], epsilon=1.0).dropna(subset=["low"])
+    table = counted(features, asked, label).astype(object).assign(**changes)
+    with pytest.raises(ValueError, match=why):
+        fit_histograms(features, table, epsilon=1.0)

@@ -1,0 +1,61 @@
+"""Prediction sets of a fitted model, by secret calibration labels."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.linear_model import LinearRegression, LogisticRegression
+
+import labeldp
+
+GENERATOR = np.random.default_rng(0)
+X = GENERATOR.normal(size=(3000, 4))
+SCORE = X[:, 0] + GENERATOR.normal(size=3000)
+CLASSES = np.select([SCORE < -0.5, SCORE < 0.5], ["low", "middle"], "top")
+MODEL = LogisticRegression().fit(X[:500], CLASSES[:500])
+
+
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+def test_sets_of_classes_hold_the_label_and_are_paid_for() -> None:
+    sets = labeldp.PredictionSets(MODEL, epsilon=1.0, coverage=0.9)
+    sets.fit(pd.DataFrame(X[500:1500]), CLASSES[500:1500])
+    found = sets.predict_set(X[1500:])
+    held = found[np.arange(1500), np.searchsorted(MODEL.classes_, CLASSES[1500:])]
+    assert found.shape == (1500, 3) and found.dtype == bool
+    assert 0.87 < held.mean() < 0.96 and found.sum(1).mean() < 2.7
+    assert (sets.epsilon_, sets.delta_) == (1.0, 0.0)
+    (line,) = sets.ledger_
+    assert str(line).startswith("1 choice of a threshold of prediction sets: epsilon 1 for each of")
+    assert "pure" in sets.guarantee_
+    again = labeldp.PredictionSets(MODEL, epsilon=1.0).fit(X[500:1500], CLASSES[500:1500])
+    assert again.total_epsilon_ == pytest.approx(2.0)
+
+
+def test_intervals_of_amounts_hold_the_amount() -> None:
+    amounts = 50 + 10 * SCORE
+    model = LinearRegression().fit(X[:500], amounts[:500])
+    sets = labeldp.PredictionSets(model, epsilon=1.0, bounds=(0, 100))
+    found = sets.fit(X[500:1500], amounts[500:1500]).predict_set(X[1500:])
+    held = (found[:, 0] <= amounts[1500:]) & (amounts[1500:] <= found[:, 1])
+    assert found.shape == (1500, 2) and 0.87 < held.mean() < 0.96
+    assert np.ptp(found, axis=1).mean() < 45  # 33 without noise
+    with pytest.raises(ValueError, match=r"bounds is None; .*bounds=\(0, 500\)"):
+        labeldp.PredictionSets(model).fit(X, amounts)
+
+
+def test_a_vault_reads_an_equal_choice_again_and_tokens_are_looked_up() -> None:
+    vault = labeldp.SharedVault(labels=CLASSES[500:1500], classes=["low", "middle", "top"])
+    fits = [
+        labeldp.PredictionSets(MODEL, epsilon=1.0, vault=vault).fit(X[500:1500], vault.tokens)
+        for _ in range(2)
+    ]
+    assert fits[0].threshold_ == fits[1].threshold_ and vault.epsilon() == 1.0
+
+
+def test_what_cannot_be_covered_is_refused_before_it_is_paid() -> None:
+    vault = labeldp.SharedVault()
+    sets = labeldp.PredictionSets(MODEL, epsilon=0.5, vault=vault)
+    with pytest.raises(ValueError, match=r"40 calibration labels at epsilon 0\.5 are too few"):
+        sets.fit(X[500:540], CLASSES[500:540])
+    with pytest.raises(ValueError, match=r"y row 3 .* is not one of the 3 stated classes"):
+        sets.fit(X[500:1500], np.where(np.arange(1000) == 3, "other", CLASSES[500:1500]))
+    assert vault.epsilon() == 0.0
