@@ -18,7 +18,7 @@ $(STAMP): pyproject.toml constraints.txt
 	infra/install.sh $(VENV)
 	touch $@
 
-## make demo     a sweep of ALIBI, AGIBI and randomized response on an embedded data set
+## make demo     ALIBI, PATE and LP-MST beside the default, on an embedded data set
 demo: $(STAMP)
 	$(BIN)/python sweeps/quickstart.py
 

@@ -166,16 +166,16 @@ def place(
 ) -> Resources:
     """Return what a trial, or an actor, will occupy; no share of a GPU where there is none."""
     # A share of a GPU is a wish where the configuration leaves the device open.
-    gpus = resources.gpus
+    gpu = resources.gpu
     if not gpu_required and not available.grows and not any(has for _, has in available.nodes):
-        gpus = 0.0
-    if gpu_required and not gpus:
-        gpus = 1.0
-    wanted = Resources(cpus=resources.cpus, gpus=gpus)
-    fits = any(cpus >= wanted.cpus and has >= wanted.gpus for cpus, has in available.nodes)
+        gpu = 0.0
+    if gpu_required and not gpu:
+        gpu = 1.0
+    wanted = Resources(cpu=resources.cpu, gpu=gpu)
+    fits = any(cpus >= wanted.cpu and has >= wanted.gpu for cpus, has in available.nodes)
     if not fits and not available.grows:
         raise CannotFit(
-            f"{what} needs {wanted.cpus:g} CPU + {wanted.gpus:g} GPU on one node, but the nodes "
+            f"{what} needs {wanted.cpu:g} CPU + {wanted.gpu:g} GPU on one node, but the nodes "
             f"have {available.sizes}; request less, or add a node that is large enough"
         )
     return wanted

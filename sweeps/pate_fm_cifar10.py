@@ -12,8 +12,7 @@ by expectation. Here one noise is added to the largest count, and the charge cov
 all K answers, so that the high level costs more than 1.6 (the papers' number is
 `private/epsilon_expected_of_counts`). `--preset home`: fast networks, without FixMatch.
 
-Hardware: one GPU per actor. By counted operations at 30% of an H200's peak, not measured: 179
-GPU-hours for both ensembles (medium and low share votes), and 3 for a trial's students.
+Hardware: a GPU for each actor; `labeldp plan` states its hours. Medium and low share votes.
 """
 
 from labeldp.platform.cli.sweep_command import main
@@ -29,7 +28,6 @@ SWEEP = pate_fm(
     },
     teacher=FixMatchConfig(width=4, epochs=40),
     student=FixMatchConfig(width=4, epochs=200),
-    gpu_hours_per_trial=63.0,
 )
 
 if __name__ == "__main__":

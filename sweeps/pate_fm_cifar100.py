@@ -9,8 +9,7 @@
 FixMatch on WRN-28-8, weight decay 1e-3, teachers and three students for 125 epochs; else as
 `pate_fm_cifar10`.
 
-Hardware: one GPU per actor. By counted operations at 35% of an H200's peak, not measured: 230
-GPU-hours for both ensembles (medium and low share votes), and 6 for a trial's students.
+Hardware: a GPU for each actor; `labeldp plan` states its hours. Medium and low share votes.
 """
 
 from labeldp.platform.cli.sweep_command import main
@@ -28,7 +27,6 @@ SWEEP = pate_fm(
     },
     teacher=FIXMATCH,
     student=FIXMATCH,
-    gpu_hours_per_trial=83.0,
 )
 
 if __name__ == "__main__":

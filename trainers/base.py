@@ -44,6 +44,18 @@ Text = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is
 #: A file, by its absolute path: a trial runs in another folder than the command.
 File = Annotated[str, AfterValidator(lambda path: str(Path(path).expanduser().absolute()))]
 
+#: Begins the address of a network that is trained on a data set with public labels.
+PRETRAINED = "pretrained:"
+#: A file, or such an address.
+FileOrPretrained = Annotated[
+    str,
+    AfterValidator(
+        lambda text: (
+            text if text.startswith(PRETRAINED) else str(Path(text).expanduser().absolute())
+        )
+    ),
+]
+
 _BOUNDS = ("gt", "ge", "lt", "le")
 _NOUNS = {bool: "true or false", int: "whole number", float: "number", str: "text"}
 
@@ -186,7 +198,8 @@ class ModelName(StrEnum):
 
     MLP: one hidden layer of `width` units (512). SMALL_CNN: two convolutions of `width` (16) and
     twice as many channels. FAST_CNN: `width` (64) channels in the first block and four times as
-    many in the others; 32 is half of it. RESNET18: `width` (64) channels at first. WIDE_RESNET28:
+    many in the others; 32 is half of it. RESNET18 and RESNET18_V2 (activated before convolutions):
+    `width` (64) channels at first. INCEPTION, for images of 28 x 28: likewise (96). WIDE_RESNET28:
     widening factor `width` (4; the papers take 8 on CIFAR-100). TWO_BRANCH: embeddings of `width`
     (16).
     """
@@ -195,6 +208,8 @@ class ModelName(StrEnum):
     SMALL_CNN = "small_cnn"
     FAST_CNN = "fast_cnn"
     RESNET18 = "resnet18"
+    RESNET18_V2 = "resnet18_v2"
+    INCEPTION = "inception"
     WIDE_RESNET28 = "wide_resnet28"
     TWO_BRANCH = "two_branch"
 
@@ -206,6 +221,8 @@ class ModelName(StrEnum):
             "small_cnn": 16,
             "fast_cnn": 64,
             "resnet18": 64,
+            "resnet18_v2": 64,
+            "inception": 96,
             "wide_resnet28": 4,
             "two_branch": 16,
         }

@@ -78,6 +78,11 @@ class Performance:
         "Compile the network before training. On a GPU this pays off after about a minute; "
         "measured CPUs gained nothing (docs/fast_network.md).",
     )
+    capture: Flag = key(
+        True,
+        "On a GPU, record a training step once as a CUDA graph and replay it, where all batches "
+        "have one shape.",
+    )
     threads: Count | None = key(None, "CPU threads of this process. Null: unchanged.")
 
     def limit_threads(self) -> None:

@@ -38,7 +38,7 @@ from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.handed_labels import Handed
 from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
-from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
+from labeldp.platform.settings.configuration import AuditSettings, TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (
     AUTO,
     NAMED,
@@ -51,6 +51,7 @@ from labeldp.platform.settings.methods import (
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
+from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.methods.settings import PriorSource
 from labeldp.trainers.methods.table_stack import MODELS
@@ -310,6 +311,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 trial="",
                 seed=config.seed,
                 noise=self._noise().kind,
+                provenance=provenance_of(config, NO_OUTSIDE_DATA),
             ),
         )
         return self

@@ -13,6 +13,8 @@ from typing import Any
 
 import click
 
+import labeldp
+
 
 def option(names: str, help: str = "", metavar: str | None = None, **more: Any) -> click.Option:
     """Return an option by its names, which blanks separate."""
@@ -147,11 +149,25 @@ class Verb(click.Command):
         return found
 
     def _perform(self, json: bool, **given: Any) -> int:
+        if self.words == "watch":  # it prints as it goes, and stays without NumPy beside a sweep
+            return int(self.function(json_=json, **given))
         perform = resolve_name("labeldp.platform.cli.command:perform")
         return int(perform(lambda: self.function(**given), json=json))
 
 
 VERBS = (
+    Verb(
+        "advise",
+        "advise:advise",
+        "advise on a method and an epsilon, by a simulation on made-up labels",
+        "--rows 10000 --classes 2 --rare .05",
+        whole("--rows", "number of labels; by default the rows of --features"),
+        whole("--classes", "number of classes", required=True),
+        number("--rare", "share of the rarest class"),
+        whole("--persons", "number of people, if somebody has several labels"),
+        option("--features", "your public features: .parquet, .csv or .xlsx", "FILE"),
+        whole("--seed", "seed of the simulation", default=0),
+    ),
     Verb(
         "audit memorization",
         "audits:memorization",
@@ -258,6 +274,14 @@ VERBS = (
         _QUERIES,
         whole("--teachers", "number of teachers, which sets the threshold; not with --votes"),
         whole("--answer", "number of answered queries", required=True),
+    ),
+    Verb(
+        "compare",
+        "reports:compare",
+        "compare two sweeps line by line, with intervals over seeds",
+        "results/a results/b",
+        argument("first", "RESULTS_A", "results folder", type=_FOLDER),
+        argument("second", "RESULTS_B", "results folder"),
     ),
     Verb(
         "config",
@@ -465,6 +489,7 @@ VERBS = (
         argument(
             "sweep", "[SWEEP]", "name in `labeldp sweep`, or your own .py or .yaml", required=False
         ),
+        number("--price-per-hour", "price of an hour of the device, to state that of the sweep"),
         *PLAN_OPTIONS,
     ),
     Verb(
@@ -628,6 +653,16 @@ VERBS = (
             "audience of the page; public leaves out private values",
             default="owner",
         ),
+        choice(
+            "--figure",
+            ("accuracy_vs_epsilon", "epsilon_m_vs_epsilon"),
+            "figure of a column's width, into the file of --to, in place of the report",
+            metavar="NAME",
+        ),
+        choice(
+            "--table", ("latex", "markdown", "csv"), "table for a paper, in place of the report"
+        ),
+        option("--to", "file of the figure or the table", "FILE.pdf|svg|png"),
     ),
     Verb(
         "self-supervise",
@@ -669,6 +704,15 @@ VERBS = (
         whole("--port", "port; 5000 by default, or a free one if that is in use"),
     ),
     Verb(
+        "watch",
+        "watch:run",
+        "follow a sweep on a page of this machine, or in the terminal",
+        "results/quickstart --text",
+        argument("results", "RESULTS", "results folder of a sweep"),
+        flag("--text", "print to the terminal until the sweep ends"),
+        whole("--port", "port of the page; a free one by default"),
+    ),
+    Verb(
         "verify",
         "reports:verify",
         "check the signature of a release, a published folder, results or a vault",
@@ -697,6 +741,8 @@ def command() -> click.Group:
         help="Label differential privacy: cost, accuracy and leakage.",
         context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     )
+    version = click.version_option(labeldp.__version__, prog_name="labeldp")
+    top = version(top)
     for verb in VERBS:
         groups.get(verb.words.partition(" ")[0], top).add_command(verb)
     return top

@@ -59,7 +59,7 @@ def request(
         return len(asked.ids), 0 if asked.weights is None else asked.weights.shape[1]
 
     if rows_at_once is None:
-        sizes = [written(_table(features, how["id_column"]), out)]
+        sizes = [written(read_table(features, how["id_column"]), out)]
     else:
         path = Path(features)
         if path.suffix != ".parquet" or rows_at_once < 2 or after:
@@ -184,7 +184,7 @@ def release(
 
 def buckets(*, features: str, budget: float) -> Answer:
     """Propose histograms to request from a party that noises them."""
-    planned = planned_buckets(_table(features), epsilon=budget)
+    planned = planned_buckets(read_table(features), epsilon=budget)
     columns = planned["column"].unique().tolist()
     facts = {
         "columns": columns,
@@ -204,7 +204,7 @@ def _labels(
     if databases.is_address(labels) != (query is not None) or (push_down and query is None):
         raise ValueError("--query goes with the address of a database, and --push-down with both")
     if query is None:
-        yield _table(labels, *columns, as_written=[columns[1]])
+        yield read_table(labels, *columns, as_written=[columns[1]])
         return
     with databases.opened(labels, query) as rows:
         yield rows if push_down else rows.table(*columns)
@@ -245,11 +245,11 @@ def fit(
     if histograms is None:
         model, rows, notes = _of_releases(features, release, request, estimator, seed)
     else:
-        table = _table(features[0])
+        table = read_table(features[0])
         rows = len(table)
         model = fit_histograms(
             table,
-            _table(histograms, "column", "category"),
+            read_table(histograms, "column", "category"),
             epsilon=epsilon,
             delta=delta,
             l1=l1,
@@ -295,9 +295,9 @@ def _of_releases(
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
         tables = _rows_of_parts(Path(features[0]), releases)
     elif len(features) == 1:
-        tables = _table(features[0], releases[0].id_column)
+        tables = read_table(features[0], releases[0].id_column)
     else:
-        tables = (_table(each, releases[0].id_column) for each in features)
+        tables = (read_table(each, releases[0].id_column) for each in features)
     learner = _estimator(estimator, rows, seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     note = f"{unknown} releases were not compared with a request: --request DIR"
@@ -376,7 +376,7 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
     )
 
 
-def _table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFrame:
+def read_table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFrame:
     """A `.csv`, `.xlsx` or `.parquet`; of one of labels `as_written`, the named columns alone."""
     path = Path(file)
     if path.suffix in (".csv", ".xlsx"):

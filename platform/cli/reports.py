@@ -9,12 +9,13 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import Answer, table
-from labeldp.platform.records.results import REPORT_FILES
+from labeldp.platform.records.results import REPORT_FILES, read_results
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.report.ledger import (
     FolderLedger,
@@ -24,6 +25,7 @@ from labeldp.platform.report.ledger import (
     sweep_totals,
 )
 from labeldp.platform.report.page import write_report
+from labeldp.platform.report.pareto import Point, points
 from labeldp.platform.vault import signing
 from labeldp.trainers.data.files import (
     FileRefused,
@@ -50,8 +52,27 @@ def verify(*, folder: str, key: str | None) -> Answer:
     return Answer(facts=found, words=words.format(**found) + whose)
 
 
-def report(*, experiment: str, tracking_uri: str | None, out: str | None, edition: str) -> Answer:
-    """Write the report of a results folder or an experiment, for its owner or for the public."""
+def report(
+    *,
+    experiment: str,
+    tracking_uri: str | None,
+    out: str | None,
+    edition: str,
+    figure: str | None,
+    to: str | None,
+    table: str | None,
+) -> Answer:
+    """Write the report of a results folder or an experiment, for its owner or for the public.
+
+    `figure` and `table` are for a paper, in place of the report.
+    """
+    if figure or table or to:
+        if edition == "public" or out or tracking_uri or bool(figure) == bool(table):
+            raise ValueError(
+                "a figure or a table of a paper is made of a results folder alone: "
+                "labeldp report RESULTS --figure NAME --to FILE.pdf, or --table latex [--to FILE]"
+            )
+        return _for_paper(Path(experiment), figure=figure, to=to, kind=table)
     if edition == "public":
         if out is None or tracking_uri is not None:
             raise ValueError(
@@ -69,6 +90,51 @@ def report(*, experiment: str, tracking_uri: str | None, out: str | None, editio
     if tracking_uri is None and is_results(experiment):
         return report_folder(experiment, out=out)
     return report_experiment(experiment, tracking_uri=tracking_uri, out=out or ".")
+
+
+@owner_only()
+def _for_paper(results: Path, *, figure: str | None, to: str | None, kind: str | None) -> Answer:
+    from labeldp.platform.report import paper  # it draws, and the other reports do it elsewhere
+
+    found = _points(results)
+    if figure:
+        if to is None:
+            raise ValueError(f"--figure {figure} needs a file: --to {figure}.pdf")
+        paper.write_figure(found, figure, Path(to))
+        return Answer(facts={"figure": to, "points": len(found)}, words=f"figure: {to}")
+    text = paper.table(paper.rows_of(found), kind=str(kind))
+    if to is None:
+        return Answer(facts={"table": text, "rows": len(found)}, words=text)
+    with replacing(Path(to)) as file:
+        file.write(f"{text}\n".encode())
+    return Answer(facts={"file": to, "rows": len(found)}, words=f"table: {to}")
+
+
+def compare(*, first: str, second: str) -> Answer:
+    """Compare the lines and epsilons that two results folders have in common."""
+    from labeldp.platform.report.paper import differences
+
+    found = differences(*(_points(Path(each)) for each in (first, second)))
+    if not found:
+        raise ValueError(
+            f"{first} and {second} have no finished line at the same epsilon; compare sweeps with "
+            "lines of the same names, or see each with `labeldp report`"
+        )
+    rows = [
+        (
+            *(each.line, shown(each.epsilon), f"{each.a:.4g}", f"{each.b:.4g}"),
+            f"{each.b - each.a:+.4g}",
+            "one seed" if each.low is None else f"{each.low:+.4g} to {each.high:+.4g}",
+        )
+        for each in found
+    ]
+    head = ("line", "epsilon", "A", "B", "B - A", "95% interval")
+    return Answer(facts={"rows": [asdict(each) for each in found]}, words=table(head, rows))
+
+
+def _points(results: Path) -> list[Point]:
+    kept = read_results(results)
+    return points(kept.records.values(), choose_by=kept.identity.choose_by)
 
 
 def is_results(named: str) -> bool:

@@ -262,7 +262,7 @@ def summary(outcome: "SweepOutcome") -> str:
     if outcome.links and outcome.tracked:
         if not outcome.tracking_uri.startswith("http"):
             lines.append(f"to open these pages, run labeldp ui {outcome.results_dir}")
-        lines += [f"  {name}: {outcome.links[name]}" for name in ("chart", "compare")]
+        lines += [f"  {name}: {outcome.links[name]}" for name in outcome.links]
     return "\n".join(lines)
 
 
@@ -271,7 +271,8 @@ def plan(*, sweep: str | None, **given: Any) -> Answer:
     loaded, given = asked(sweep, given)
     settings, places = settings_of(given)
     with naming(places):
-        found = plan_of(loaded, plan_options(loaded, given))
+        options = plan_options(loaded, given)
+        found = plan_of(loaded, replace(options, price_per_hour=given["price_per_hour"]))
     code = ExitCode.OVER_BUDGET if found.over_budget else ExitCode.CANNOT_FIT
     own = [
         *loaded.space,
@@ -303,7 +304,7 @@ def words(plan: PlanResult) -> Sequence[Table | str]:
         ("epsilon of a trial", ", ".join(dict.fromkeys(map(shown, plan.epsilons)))),
         ("releases", str(plan.releases)),
         ("epsilon of all together", f"{shown(plan.epsilon_total)} at delta {shown(plan.delta)}"),
-        ("GPU hours", f"{plan.gpu_hours:g}"),
+        *_hours(plan),
         ("fits", "yes" if plan.fits else "NO"),
     )
     rows = plan.configurations
@@ -317,6 +318,16 @@ def words(plan: PlanResult) -> Sequence[Table | str]:
         *plan.notes,
         *(f"problem: {problem}" for problem in plan.problems),
     ]
+
+
+def _hours(plan: PlanResult) -> list[tuple[str, str]]:
+    """Rows of the hours of a sweep by line, and of their price."""
+    if not plan.hours:
+        return []
+    rows = [(f"hours of {line}", f"{hours:.3g}") for line, hours in plan.hours.items()]
+    total = f"{sum(plan.hours.values()):.3g}, {plan.hours_device}"
+    rows = [("hours", total), *(rows if len(rows) > 1 else [])]
+    return rows if plan.price is None else [*rows, ("price", f"{plan.price:.2f}")]
 
 
 def _cell(key: str, value: object) -> str:

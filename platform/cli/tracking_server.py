@@ -1,5 +1,6 @@
 """`labeldp ui RESULTS`: MLflow's pages on a results folder, on a free port, until Ctrl-C."""
 
+import math
 import os
 import signal
 import socket
@@ -13,7 +14,13 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli.command import interrupt
 from labeldp.platform.records.tracking import explained
-from labeldp.platform.records.tracking_address import check_file, default_uri, links
+from labeldp.platform.records.tracking_address import (
+    TRIALS,
+    check_file,
+    compared,
+    default_uri,
+    links,
+)
 
 _HOST = "127.0.0.1"
 _PORT = 5000
@@ -92,8 +99,16 @@ def _pages(uri: str, address: str) -> list[str]:
     for experiment in experiments:
         if experiment.name == "Default":
             continue
-        to = links(address, experiment=experiment.experiment_id, runs=())
-        found.append(f"{experiment.name}: {to['table']}\n  charts: {to['chart']}")
+        number = experiment.experiment_id
+        runs = client.search_runs([number], TRIALS, order_by=["metrics.epsilon ASC"])
+        facts = ((run.info.run_id, run.data) for run in runs)
+        chosen = compared(
+            (run_id, data.tags.get("line", ""), data.metrics.get("epsilon", math.inf))
+            for run_id, data in facts
+        )
+        to = links(address, experiment=number, runs=chosen)
+        lines = [f"{experiment.name}: {to['table']}", f"charts: {to['chart']}"]
+        found.append("\n  ".join([*lines, f"compare: {to['compare']}"]))
     return found
 
 

@@ -5,9 +5,9 @@ written again, and each is written once.
 """
 
 import logging
+import math
 import os
 import sqlite3
-import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 from filelock import FileLock, Timeout
-from mlflow.entities import Metric, Param, Run
+from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
@@ -32,7 +32,14 @@ from sqlalchemy.exc import SQLAlchemyError
 from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.mlflow_model import log_model
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord
-from labeldp.platform.records.tracking_address import check_file, file_of, shown
+from labeldp.platform.records.tracking_address import (
+    VIEW_TAG,
+    check_file,
+    file_of,
+    shared_view,
+    shown,
+)
+from labeldp.platform.settings.metrics import ChooseBy, tracked_figures
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -43,6 +50,8 @@ logging.getLogger("sqlalchemy.pool").setLevel(logging.CRITICAL)
 _BATCH_METRICS = 900
 _BATCH_PARAMS = 100
 _PARAM_LENGTH = 6000
+#: Of a data set's digest, in MLflow.
+_DIGEST_LENGTH = 36
 _FINISHED = "FINISHED"
 _FAILED = "FAILED"
 _RUNNING = "RUNNING"
@@ -50,6 +59,8 @@ _RUNNING = "RUNNING"
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 #: Errors of MLflow's client for a store or server that does not answer as it should.
 TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError, sqlite3.Error)
+#: Tag of a run with the names of its metrics that are infinite, which SQL stores can't hold.
+INFINITE = "infinite"
 #: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
 TIME_LIMIT_SECONDS = 300.0
 
@@ -174,6 +185,8 @@ class Tracker:
             self._client.set_experiment_tag(
                 self.experiment_id, "mlflow.experimentKind", "custom_model_development"
             )
+            metric = ChooseBy(tags.get("choose_by", "test")).metric
+            self._client.set_experiment_tag(self.experiment_id, VIEW_TAG, shared_view(metric))
             self.reconcile()
         return run_id
 
@@ -203,10 +216,12 @@ class Tracker:
         tags: Mapping[str, str],
         texts: Mapping[str, str],
         model: Path | None = None,
+        data: tuple[str, str] | None = None,
     ) -> str:
         """Write the run of a trial: curves, numbers, configuration, texts by name, kept model.
 
-        It replaces a run that the trial had. Where it fails halfway, `reconcile` deletes it.
+        `data`: name and fingerprint of the public data. Infinite metrics are left out; a tag names
+        them. It replaces a run that the trial had. Where it fails halfway, `reconcile` deletes it.
         """
         # Out of the list first: after a failure here nobody takes the old run for this record's.
         earlier = self._children.pop(record.hash, None)
@@ -215,6 +230,10 @@ class Tracker:
         every = {"config_hash": record.hash, "mlflow.parentRunId": self.parent_run_id, **tags}
         if record.reason:
             every["failure_reason"] = record.reason
+        figures = tracked_figures(record.metrics)
+        infinite = sorted(name for name, value in figures.items() if math.isinf(value))
+        if infinite:
+            every[INFINITE] = ", ".join(infinite)
         # The run is written at its end, so that a killed trial leaves none. It shows the time of
         # training.
         now = int(1000 * time.time())
@@ -224,9 +243,13 @@ class Tracker:
             Metric(name, value, now, int(epoch["epoch"]))
             for epoch in record.curves
             for name, value in epoch.items()
-            if name != "epoch"
+            if name != "epoch" and math.isfinite(value)
         ]
-        metrics += [Metric(name, float(value), now, 0) for name, value in record.metrics.items()]
+        metrics += [
+            Metric(name, float(value), now, 0)
+            for name, value in figures.items()
+            if math.isfinite(value)
+        ]
         params = [Param(key, str(value)[:_PARAM_LENGTH]) for key, value in record.config.items()]
         # All in one request where it fits: a server of a large sweep counts them.
         for number in range(1 + max(len(metrics) // _BATCH_METRICS, len(params) // _BATCH_PARAMS)):
@@ -235,6 +258,11 @@ class Tracker:
                 for size in (_BATCH_METRICS, _BATCH_PARAMS)
             )
             self._client.log_batch(run_id, metrics=metrics[some], params=params[own])
+        if data is not None:
+            name, fingerprint = data
+            source = Dataset(name, fingerprint[:_DIGEST_LENGTH], "labeldp", name)
+            context = InputTag("mlflow.data.context", "training")
+            self._client.log_inputs(run_id, [DatasetInput(source, [context])])
         for name, text in texts.items():
             self._client.log_text(run_id, text, name)
         if model is not None:
@@ -254,18 +282,18 @@ class Tracker:
         finished: bool,
     ) -> None:
         """Write the sweep's own totals and its report."""
-        # SQL stores keep the largest number for infinity.
-        most = sys.float_info.max
         now = int(time.time() * 1000)
-        stored = {name: max(-most, min(float(value), most)) for name, value in metrics.items()}
         # Totals that an earlier start has written are not written again.
         last = self._client.get_run(self.parent_run_id).data.metrics
         new = [
-            Metric(name, float(metrics[name]), now, 0)
-            for name, value in stored.items()
-            if last.get(name) not in (value, float(metrics[name]))
+            Metric(name, float(value), now, 0)
+            for name, value in metrics.items()
+            if math.isfinite(value) and last.get(name) != value
         ]
         self._client.log_batch(self.parent_run_id, metrics=new)
+        infinite = sorted(name for name, value in metrics.items() if math.isinf(value))
+        if infinite:
+            self._client.set_tag(self.parent_run_id, INFINITE, ", ".join(infinite))
         for path in files:
             self._client.log_artifact(self.parent_run_id, str(path))
         for path in private:

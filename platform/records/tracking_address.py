@@ -4,13 +4,15 @@
 'postgresql://labeldp:***@db/mlflow'
 >>> links("http://127.0.0.1:5000", experiment="1", runs=["a"])["compare"]
 'http://127.0.0.1:5000/#/compare-runs?runs=%5B%22a%22%5D&experiments=%5B%221%22%5D'
+>>> json.loads(shared_view("accuracy"))["selectedColumns"][:2]
+['metrics.`accuracy`', 'metrics.`epsilon`']
 """
 
 import contextlib
 import json
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from urllib.parse import quote
 
@@ -22,10 +24,13 @@ FEATURE_TAG = "features."
 LOCAL_SERVER = "http://127.0.0.1:5000"
 #: MLflow's search for the runs of trials, and an order; by the default one, time, the page folds
 #: trials under the sweep's own run, also those that were searched for.
-_TRIALS = "tags.mlflow.parentRunId != ''"
+TRIALS = "tags.mlflow.parentRunId != ''"
 _ORDER = "metrics.`epsilon`"
-#: Browsers refuse a link with many more runs.
-_MOST_COMPARED = 50
+#: Tag of an experiment that holds its saved view, and the view's name in links.
+VIEW_TAG = "mlflow.sharedViewState.labeldp"
+_VIEW = "labeldp"
+#: Browsers refuse a link with many more runs, and MLflow draws no more.
+MOST_COMPARED = 100
 _SQLITE = "sqlite:///"
 
 
@@ -72,17 +77,68 @@ def shown(uri: str) -> str:
     return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
 
 
+def shared_view(metric: str) -> str:
+    """Return the saved view of a sweep's experiment, as its tag has it.
+
+    The table has columns of `metric`, epsilon, epsilon_m and line; the charts are `metric` and
+    epsilon_m against epsilon, of all runs. The columns stand outside of the view's state too, for
+    readers of the tag.
+    """
+    columns = [f"metrics.`{name}`" for name in (metric, "epsilon", "epsilon_m")]
+    columns.append("tags.`line`")
+    charts = [
+        {
+            "uuid": f"{name} against epsilon",
+            "type": "SCATTER",
+            "metricSectionId": _VIEW,
+            "isGenerated": False,
+            "deleted": False,
+            "runsCountToCompare": MOST_COMPARED,
+            "xaxis": {"key": "epsilon", "type": "METRIC"},
+            "yaxis": {"key": name, "type": "METRIC"},
+        }
+        for name in (metric, "epsilon_m")
+    ]
+    section = {"uuid": _VIEW, "name": "Accuracy and privacy", "display": True, "isReordered": True}
+    state = {
+        "searchFilter": TRIALS,
+        "orderByKey": _ORDER,
+        "orderByAsc": True,
+        "selectedColumns": columns,
+        "runsHiddenMode": "SHOW_ALL",
+        "compareRunCharts": charts,
+        "compareRunSections": [section],
+        "isAccordionReordered": True,
+    }
+    view = {"name": "accuracy, epsilon, epsilon_m", "createdAt": 0, "state": json.dumps(state)}
+    return json.dumps({**view, "selectedColumns": columns})
+
+
+def compared(runs: Iterable[tuple[str, str, float]]) -> list[str]:
+    """Return the ids of runs to compare, the first of each line and epsilon where there are many.
+
+    `runs`: id, line and epsilon of each, the better ones first.
+    """
+    every = list(runs)
+    if len(every) <= MOST_COMPARED:
+        return [run_id for run_id, _, _ in every]
+    first: dict[tuple[str, float], str] = {}
+    for run_id, line, epsilon in every:
+        first.setdefault((line, epsilon), run_id)
+    return list(first.values())[:MOST_COMPARED]
+
+
 def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str]:
     """Return addresses of a sweep's table, chart and comparison on a server."""
     # The first parameter opens MLflow's menu for model training instead of the one for agents.
     place = (
         f"{server.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
-        f"&searchFilter={quote(_TRIALS)}&orderByKey={quote(_ORDER)}&orderByAsc=true"
+        f"&viewStateShareKey={_VIEW}"
     )
-    compared = quote(json.dumps(list(runs)[:_MOST_COMPARED], separators=(",", ":")))
+    chosen = quote(json.dumps(list(runs), separators=(",", ":")))
     experiments = quote(json.dumps([experiment]))
     return {
         "table": place,
         "chart": f"{place}&compareRunsMode=CHART",
-        "compare": f"{server.rstrip('/')}/#/compare-runs?runs={compared}&experiments={experiments}",
+        "compare": f"{server.rstrip('/')}/#/compare-runs?runs={chosen}&experiments={experiments}",
     }

@@ -26,6 +26,7 @@ from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.methods import name_of
 from labeldp.platform.settings.metrics import (
     SCORES,
+    attack_published,
     estimate_of,
     figure_text,
     majority_text,
@@ -246,8 +247,10 @@ def audits_of(record: TrialRecord) -> dict[str, str]:
     metrics = record.metrics
     if "epsilon_m_paper_low" not in metrics or record.canaries == (0, 0):
         return {}
-    paper = f"{metrics['epsilon_m_paper_low']:.3f} to {_bound(metrics['epsilon_m_paper_high'])}"
-    found = {"epsilon_m as published, an estimate": paper}
+    found = {}
+    if attack_published(metrics):
+        paper = f"{metrics['epsilon_m_paper_low']:.3f} to {_bound(metrics['epsilon_m_paper_high'])}"
+        found["epsilon_m as published, an estimate"] = paper
     for name, (audit, guessed) in _AUDITS.items():
         if f"private/epsilon_{audit}" not in metrics:
             continue

@@ -206,6 +206,33 @@ def trade_off(
     return figure
 
 
+def column(found: Sequence[Point], styles: Mapping[str, MethodStyle], *, attack: bool) -> Figure:
+    """Draw accuracy, or what the attack proved, against epsilon, as wide as a paper's column."""
+    figure = Figure(figsize=(3.3, 2.6), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xscale("log")
+    scale = _scale(found)
+    by = found[0].accuracy_by
+    unit = 1.0 if by.of_scores or attack else 100.0
+    for variant, style in styles.items():
+        mine = [point for point in found if point.variant == variant]
+        axes.errorbar(
+            [scale.at(point.epsilon) for point in mine],
+            [point.epsilon_m_low if attack else unit * point.accuracy for point in mine],
+            [0.0 if attack else unit * point.accuracy_std for point in mine],
+            color=style.color,
+            marker=style.marker,
+            markersize=3.5,
+            linewidth=1,
+            label=variant,
+        )
+    _mark_epsilons(axes, found, scale)
+    words = by.words if by.of_scores else f"{by.words}, %"
+    axes.set(xlabel="epsilon", ylabel="epsilon_m, at least" if attack else words)
+    axes.legend(frameon=False)
+    return figure
+
+
 class _Scale(NamedTuple):
     """A logarithmic axis of epsilon, and the place beyond it for baselines."""
 

@@ -13,8 +13,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from labeldp.mechanisms.guess_risk import percent
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report.card import guess_of
 from labeldp.platform.report.pareto import Point, noise_among, points, same_epsilon
 from labeldp.platform.report.wording import counted
 from labeldp.platform.settings.configuration import spoiled_text
@@ -31,13 +33,20 @@ from labeldp.platform.settings.metrics import (
 #: The second sentence is about the private trials nearest to this epsilon, at which a guess at a
 #: label between two that are equally likely is right at most 73 times of a hundred.
 TOLD_EPSILON = 1.0
+#: The advised model loses at most this much of the best private one's figure.
+CLOSE = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """The summary of a sweep: one or two sentences, its cost, and labels that audits spoiled."""
+    """The summary of a sweep: one or two sentences, its cost, and labels that audits spoiled.
+
+    `advice` says which line to use at which epsilon, why, and what comes next; empty where nothing
+    can be advised.
+    """
 
     sentences: tuple[str, ...]
+    advice: str = ""
     cost: str = ""
     spoiled: str = ""
 
@@ -84,7 +93,61 @@ def finding(
             f"At epsilon {shown(best.epsilon, 3)}{delta} {name} {_quality(best)}{attack}."
             f"{_lottery(rivals)}{_rare(rivals)}{_majority(best, metrics)}"
         )
-    return Finding(sentences=tuple(sentences), cost=cost, spoiled=spoiled)
+    return Finding(
+        sentences=tuple(sentences),
+        advice=_advice(private, metrics, with_attack=with_attack),
+        cost=cost,
+        spoiled=spoiled,
+    )
+
+
+def _advice(
+    private: Sequence[Point], metrics: Mapping[str, Mapping[str, float]], *, with_attack: bool
+) -> str:
+    """Advise the smallest epsilon that is nearly as good as any, and name the next best."""
+    if not private or _lottery(private):
+        return ""
+    best = max(private, key=lambda point: point.rank)
+    # Errors of amounts have units: for them a share of the best.
+    unit = abs(best.rank) if best.accuracy_by.of_amounts else 1.0
+    noise = noise_among(private)
+    room = unit * max(CLOSE, noise.noise + noise.luck)
+    # Noise takes an estimate above 1, and then it says no more than 1.
+    most = math.inf if best.accuracy_by.of_scores else 1.0
+    close = [point for point in private if point.rank >= min(best.rank, most) - room]
+    chosen = min(close, key=lambda point: (same_epsilon(point.epsilon), -point.rank))
+    if _majority(chosen, metrics):
+        return ""
+    guesses = (guess_of(metrics[digest]) for digest in chosen.hashes)
+    text = (
+        f"Use {_named(chosen)}: it {_quality(chosen)}, and an attacker's guess between two equally "
+        f"likely labels rises from 50% to {percent(max(guesses))}% at most"
+    )
+    if with_attack and chosen.epsilon_m_ceiling:
+        text += (
+            f"; the attack found no more than {chosen.epsilon_m_low:.2f} (it can prove at most "
+            f"{chosen.epsilon_m_ceiling:.2f})"
+        )
+    if chosen is best:
+        reason = "No private model is better"
+    else:
+        reason = f"It costs less than the best, {_named(best)}, and is nearly as good"
+    rivals = [
+        point
+        for point in private
+        if point.variant != chosen.variant
+        and same_epsilon(point.epsilon) == same_epsilon(chosen.epsilon)
+    ]
+    after = ""
+    if rivals:
+        second = max(rivals, key=lambda point: point.rank)
+        after = f" Next best there is {second.variant}, which {_quality(second)}."
+    return f"{text}. {reason}.{after}"
+
+
+def _named(point: Point) -> str:
+    at = f" and delta {shown(point.delta)}" if point.delta else ""
+    return f"{point.variant} at epsilon {shown(point.epsilon, 3)}{at}"
 
 
 def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:

@@ -39,6 +39,7 @@ from labeldp.platform.report.figures import (
 )
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience
+from labeldp.platform.report.paper_figures import write_figures
 from labeldp.platform.report.pareto import (
     Point,
     front,
@@ -48,6 +49,7 @@ from labeldp.platform.report.pareto import (
     row_of,
     settings_beside_epsilon,
 )
+from labeldp.platform.report.published import Published, published_for
 from labeldp.platform.report.wording import bound, number
 from labeldp.platform.settings.metrics import (
     SCORES,
@@ -185,6 +187,9 @@ def _columns(
     columns += [column(title, cells, term) for title, cells, term in _scores(points)]
     if any(point.accuracy_test is not None for point in points) or not points:
         columns.append(column("accuracy, %", map(_measured, points), "accuracy"))
+    papers = [published_for(records[point.hashes[0]].config) for point in points]
+    if any(papers):
+        columns.append(column("published, %", map(_published, papers)))
     if any(point.estimate is not None for point in points):
         columns.append(column("estimated, %", map(_estimated, points), "estimated accuracy"))
     columns.append(column("delta", (bound(point.delta) for point in points), "delta"))
@@ -229,6 +234,11 @@ def _measured(point: Point) -> Cell:
         return Cell("")
     spread = point.accuracy_std if point.accuracy_by is ChooseBy.TEST else 0.0
     return Cell(f"{100 * point.accuracy_test:.2f}", f"± {100 * spread:.2f}" if spread else "")
+
+
+def _published(found: Sequence[Published]) -> Cell:
+    sources = dict.fromkeys(each.source for each in found)
+    return Cell(" / ".join(f"{each.percent:.2f}" for each in found), "; ".join(sources))
 
 
 def _estimated(point: Point) -> Cell:
@@ -325,20 +335,24 @@ def write_report(
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / name for name in REPORT_FILES)
     png(figure, trade_off, found, styles_of(found), attack=True, title=title)
-    _write_table(found, table)
+    _write_table(found, {record.hash: record for record in records}, table)
     private = _write_audits(records, folder=folder / "private", title=title)
+    write_figures(records, folder)
     facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
     write_text(html, page(records, **facts))
     return private
 
 
-def _write_table(points: Sequence[Point], path: Path) -> None:
+def _write_table(points: Sequence[Point], records: Mapping[str, TrialRecord], path: Path) -> None:
     best = {point.hashes for point in front(points)}
     rows = []
     for point in points:
         first = {"variant": point.variant, **dict(point.point), "accuracy": point.accuracy_test}
         own = {"trials": len(point.hashes), "pareto": int(point.hashes in best)}
-        rows.append({**first, **own, **row_of(point)})
+        papers = published_for(records[point.hashes[0]].config)
+        # As a share, like the accuracy beside it.
+        theirs = {"published": max(papers).percent / 100} if papers else {}
+        rows.append({**first, **theirs, **own, **row_of(point)})
     # Nine digits, without those that sums of floats leave behind.
     write_text(path, csv_text(pd.DataFrame(rows), float_format="%.9g"))
 

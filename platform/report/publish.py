@@ -480,7 +480,8 @@ def public_config(config: Mapping[str, Any]) -> dict[str, Any]:
     named: dict[str, Any] = {key: float | int | bool | None for key in _PLAIN_SETTINGS}
     named["data.features"] = FeatureSet
     named["data.hold_out"] = HoldOut | None
-    named["evaluation.estimate"] = get_type_hints(EvaluationSettings)["estimate"]
+    for name in ("estimate", "checkpoint"):
+        named[f"evaluation.{name}"] = get_type_hints(EvaluationSettings)[name]
     if "method" in found:
         named |= dict(_declared("trainer.", METHODS[found["method"]]))
     return found | {

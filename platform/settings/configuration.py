@@ -30,6 +30,7 @@ from labeldp.mechanisms.randomness import (
 )
 from labeldp.platform.settings.methods import METHODS
 from labeldp.trainers.base import (
+    PRETRAINED,
     Count,
     FeatureSet,
     Flag,
@@ -47,6 +48,7 @@ from labeldp.trainers.base import (
 )
 from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
+from labeldp.trainers.data.splits import FeatureProvenance, fine_tuned
 from labeldp.trainers.methods.settings import AlibiConfig, AmountsConfig, Noise, Task
 from labeldp.trainers.performance import Performance
 
@@ -400,6 +402,18 @@ class Estimate(StrEnum):
     HISTOGRAM = "histogram"
 
 
+class Checkpoint(StrEnum):
+    """The epoch whose model is evaluated, audited and kept.
+
+    TEST_SELECTED is the epoch of the largest accuracy on the public test split, as some papers
+    report it: too high a number, since the same labels chose and measure. Lines of such trials are
+    labeled so wherever they are shown.
+    """
+
+    LAST = "last"
+    TEST_SELECTED = "test_selected"
+
+
 @settings
 class EvaluationSettings:
     """Held-out labels, and how accuracy is estimated on them."""
@@ -422,6 +436,11 @@ class EvaluationSettings:
         "trial costs the larger of it and the training's epsilon. Null: 0.05 to 1 for a "
         "count, by its number of labels, and 1 for a histogram. Only with many trials on one "
         "release does the default raise the cost of a sweep (docs/epsilon.md).",
+    )
+    checkpoint: Checkpoint = key(
+        Checkpoint.LAST,
+        "Epoch whose model counts: the `last`, or `test_selected`, the best by test accuracy. The "
+        "latter is too high, and labeled so.",
     )
     largest_error: Share | None = key(
         None,
@@ -540,11 +559,33 @@ class TrialConfig:
             raise ConfigurationError(
                 f"method {self.method!r} takes {kind.__name__}, not {type(self.trainer).__name__}"
             )
+        selects = self.evaluation.checkpoint is Checkpoint.TEST_SELECTED
+        students = getattr(self.trainer, "ensemble", None) is not None
+        if selects and (students or self.of_amounts):
+            raise ConfigurationError(
+                f"evaluation.checkpoint is test_selected, but method {self.method!r} has no one "
+                "model that every epoch improves; set evaluation.checkpoint=last"
+            )
 
     @property
     def of_amounts(self) -> bool:
         """Whether labels are levels of amounts, and errors take the place of accuracy."""
         return isinstance(self.trainer, AmountsConfig)
+
+
+def provenance_of(config: TrialConfig, features: FeatureProvenance) -> FeatureProvenance:
+    """Return where a trial's knowledge comes from: of its features, or of a network's start."""
+    for name, value in flatten(config).items():
+        if name.endswith(".encoder") and str(value).startswith(PRETRAINED):
+            return fine_tuned(value)
+    return features
+
+
+def labeled(name: str, config: TrialConfig) -> str:
+    """Return a line's name as it is shown, with what makes its accuracy too high."""
+    if config.evaluation.checkpoint is Checkpoint.LAST:
+        return name
+    return f"{name} ({config.evaluation.checkpoint})"
 
 
 def _method(name: object) -> type:

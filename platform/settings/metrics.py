@@ -41,7 +41,7 @@ _PARTS = ("", "_error", "_low", "_high", "_noise")
 #: Figures whose names begin so are for the owner of the labels alone: they are made of true labels,
 #: or of which labels the audits spoiled, outside of every guarantee.
 PRIVATE_PREFIX = "private/"
-_OWNERS = (PRIVATE_PREFIX, "epsilon_m_", "ensemble_accuracy", "vote_label_accuracy")
+_OWNERS = (PRIVATE_PREFIX, "epsilon_m", "ensemble_accuracy", "vote_label_accuracy")
 #: Of scores and of shares of classes, on test labels and estimated.
 SCORE_FIGURES = (
     *SCORES,
@@ -78,6 +78,31 @@ MOST_NOISE = 0.1
 def is_owners(name: str) -> bool:
     """Whether a figure is for the owner of the labels alone."""
     return name.startswith(_OWNERS)
+
+
+def attack_published(figures: Mapping[str, float]) -> bool:
+    """Whether the attack as published has a result: it has none if it guessed no canary.
+
+    >>> attack_published({"epsilon_m_paper_low": 0.0, "epsilon_m_paper_high": 0.0})
+    False
+    """
+    high = figures.get("epsilon_m_paper_high", 0.0)
+    return figures.get("epsilon_m_paper_low", 0.0) > 0 or 0 < high < math.inf
+
+
+def tracked_figures(figures: Mapping[str, float]) -> dict[str, float]:
+    """Return a trial's figures as the tracking store has them.
+
+    `epsilon_m` is what the attack proved, the lower end of its interval. What no attack measured is
+    left out.
+    """
+    found = dict(figures)
+    if not attack_published(figures):
+        found.pop("epsilon_m_paper_low", None)
+        found.pop("epsilon_m_paper_high", None)
+    if figures.get("epsilon_m_ceiling", 0.0) > 0:
+        found["epsilon_m"] = figures["epsilon_m_low"]
+    return found
 
 
 class ChooseBy(StrEnum):

@@ -23,6 +23,7 @@ from labeldp.platform.settings.configuration import (
     TrialConfig,
     config_hash,
     flatten,
+    labeled,
     takes,
     with_calibration,
     with_changes,
@@ -36,6 +37,8 @@ from labeldp.trainers.performance import Performance
 #: All trials of a sweep share one vault, so that the settings that decide its labels are equal.
 FIXED_SECTIONS = ("data.", "audit.canar", "audit.coin", "evaluation.held_out")
 _CANARIES = ("audit.canaries", "audit.coin_canaries")
+#: Sections of a sweep that say what a trial, and an actor that trains teachers, takes.
+RESOURCES = ("resources", "teacher")
 #: Between the name of a line and settings that it does not stand for.
 _WITH = " with "
 
@@ -70,13 +73,17 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Cores and GPUs of one trial or actor."""
+    """Cores and GPUs of one trial or actor; several share a GPU with a share of it each."""
 
-    cpus: float = 1.0
-    gpus: float = 0.0
+    cpu: float = 1.0
+    gpu: float = 0.0
 
     def __post_init__(self) -> None:
-        _validate.non_negative(cpus=self.cpus, gpus=self.gpus)
+        _validate.non_negative(cpu=self.cpu, gpu=self.gpu)
+        if self.gpu > 1 and self.gpu % 1:
+            raise ConfigurationError(
+                f"gpu is {self.gpu:g}; it is a share of one GPU, such as 0.25, or whole GPUs"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,6 +96,7 @@ class Preset:
         variants: In place of the sweep's own lines, if any are given.
         samples: Draws of the random axes, or trials of each search.
         resources: In place of the sweep's, if given; so is `teacher`.
+        needs_gpu: As of the sweep.
     """
 
     changes: Mapping[str, Any] = field(default_factory=dict)
@@ -97,6 +105,7 @@ class Preset:
     samples: int = 1
     resources: Resources | None = None
     teacher: Resources | None = None
+    needs_gpu: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +120,7 @@ class Sweep:
         presets: Other sizes, by the name that `--preset` takes.
         teacher: Resources of one actor that trains teachers.
         budget: The most that any label may pay in the whole sweep.
-        gpu_hours_per_trial: An estimate for the full size; 0 where a CPU does.
+        needs_gpu: Refuse it where there is no GPU; processors would take days.
         choose_by: The accuracy that trials are compared by. Default: on the public test split,
             where there is one; a search takes an estimate without test labels.
         search: Learns where to draw the random axes next, in place of `samples`.
@@ -131,7 +140,7 @@ class Sweep:
     resources: Resources = field(default_factory=Resources)
     teacher: Resources = field(default_factory=Resources)
     budget: Budget | None = None
-    gpu_hours_per_trial: float = 0.0
+    needs_gpu: bool = False
     choose_by: ChooseBy | None = None
     search: OptunaSearch | None = None
     stop: AshaStop | None = None
@@ -212,7 +221,8 @@ class SweepOptions:
             copy of it will be used any more. (A renamed one is recognized.)
         choose_by: In place of the sweep's own; so are `search` and `stop`.
         only: Run these variants alone, by name or its beginning; all if none is named.
-        on_processors: Run a sweep of GPU hours without a GPU.
+        on_processors: Run a sweep for GPUs without one.
+        price_per_hour: Price of an hour of the device, for the plan.
     """
 
     smoke: bool = False
@@ -232,6 +242,7 @@ class SweepOptions:
     without: Sequence[str] = ()
     quiet: bool = False
     on_processors: bool = False
+    price_per_hour: float | None = None
 
     def __post_init__(self) -> None:
         if self.max_minutes is not None:
@@ -262,7 +273,7 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         lines = sweep.smoke.variants or lines
     if options.overrides.get("data.name") == "own":  # a file of the user's replaces the data set
         sized = _without_canaries(sized)
-    asked = options.overrides
+    sized, asked = with_resources(sized, options.overrides)
     variants = variants_of(replace(sized, variants=_chosen(sized, options)), asked)
     variants = _renamed(sized, variants, stated={key for line in lines for key in line.changes})
     # Of lines of one name, such as repetitions, one note is enough.
@@ -281,11 +292,35 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     )
 
 
+def with_resources(sweep: Sweep, overrides: Mapping[str, Any]) -> tuple[Sweep, dict[str, Any]]:
+    """Return the sweep with `resources.gpu` and the like, and the overrides of trials."""
+    rest = dict(overrides)
+    for key in [key for key in overrides if key.partition(".")[0] in RESOURCES]:
+        name, _, part = key.partition(".")
+        value = rest.pop(key)
+        if part not in ("cpu", "gpu"):
+            known = [f"{name}.cpu", f"{name}.gpu"]
+            raise ConfigurationError(f"unknown key {key!r}; {near_miss(key, known)}")
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ConfigurationError(f"{key} is {value!r}; it is one number, such as 0.25")
+        changed = replace(getattr(sweep, name), **{part: float(value)})
+        sweep = replace(sweep, **{name: changed})
+    return sweep, rest
+
+
 def resized(sweep: Sweep, size: Preset) -> Sweep:
     """Return the sweep at another size."""
     # Lines of the preset's own are made for its size: their settings stand.
     lines = [replace(own, changes={**size.changes, **own.changes}) for own in size.variants] or [
-        replace(line, changes={**line.changes, **size.changes}) for line in sweep.variants
+        # A key that a line's method does not have is left out, as one of the command line is.
+        replace(
+            line,
+            changes={
+                **line.changes,
+                **{k: x for k, x in size.changes.items() if takes(sweep.base, line.changes, k)},
+            },
+        )
+        for line in sweep.variants
     ]
     elsewhere = {key for line in lines for key in line.space}
     own = {key: axis for key, axis in size.space.items() if key not in elsewhere}
@@ -311,7 +346,7 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         search=sweep.search and replace(sweep.search, trials=size.samples),
         resources=size.resources or sweep.resources,
         teacher=size.teacher or sweep.teacher,
-        gpu_hours_per_trial=0.0,
+        needs_gpu=size.needs_gpu,
     )
 
 
@@ -330,7 +365,7 @@ def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str])
     meant = [
         key
         for key in without_seeds(dict.fromkeys(sorted(stated)))
-        if len(found) == 1 or len({str(each.get(key)) for each in found.values()}) > 1
+        if len(found) == 1 or len({str(each[key]) for each in found.values() if key in each}) > 1
     ]
     lines = []
     for line in asked:
@@ -476,7 +511,8 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples, seed=0):
             config = variant.config(sweep.base, point)
-            trial = PlannedTrial(variant=variant.name, config=config, point=point)
+            name = labeled(variant.name, config)
+            trial = PlannedTrial(variant=name, config=config, point=point)
             trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())

@@ -5,8 +5,9 @@ It trains forests and simulates answers; it uses neither a sweep nor Ray.
 
 import argparse
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +16,10 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms._validate import checked_votes
+from labeldp.mechanisms.accounting import ORDERS, epsilon_from_rdp
 from labeldp.mechanisms.ledger import Budget
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
+from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.vote_leakage import (
     counted_answers,
     measure_defenses,
@@ -26,9 +29,12 @@ from labeldp.mechanisms.pate.vote_leakage import (
 )
 from labeldp.platform.cli.command import Answer, perform
 from labeldp.platform.records.results import write_text
+from labeldp.platform.report.paper_figures import reconstruction as reconstruction_figure
+from labeldp.platform.report.paper_figures import save
 from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
+    Attribute,
     GroupVotes,
     adult_votes,
     infer_attribute,
@@ -40,15 +46,18 @@ class LeakageStudy:
     """The sizes of the measurements.
 
     Attributes:
+        ensemble: For each of `attributes`, once as it is and once fair.
         noise_stds: Standard deviations of the noise on every count, in the reconstruction of
             published votes.
         budgets: Data set of published votes -> a service, and the most that an attacker may spend
             on it for one input.
-        noise_std: Noise in the test of defenses, and of the service whose answers betray education.
+        noise_std: Noise in the test of defenses, of the service whose answers betray attributes,
+            and of errors by costs.
         questions: Number that the attacker asks in the test of defenses.
     """
 
     ensemble: AdultEnsemble
+    attributes: tuple[Attribute, ...] = tuple(Attribute)
     noise_stds: tuple[float, ...] = (40.0, 60.0, 80.0, 100.0)
     answers: int = 10_000
     repeats: int = 10
@@ -74,9 +83,11 @@ def run_study(
     generator = np.random.default_rng(study.seed)
     missing: list[str] = []
     histograms, shipped = _published(published, missing)
-    trained: GroupVotes = {}
+    trained: list[tuple[AdultEnsemble, GroupVotes]] = []
     try:
-        trained = adult_votes(adult, study.ensemble)
+        for attacked, fair in product(study.attributes, (False, True)):
+            ensemble = replace(study.ensemble, attribute=attacked, fair=fair)
+            trained.append((ensemble, adult_votes(adult, ensemble)))
     except DatasetMissing as error:
         missing.append(
             f"attribute inference with own teachers: {error}; `labeldp data fetch adult` gets it, "
@@ -91,7 +102,7 @@ def run_study(
         votes = np.concatenate(list(histograms.values()))
     else:
         guarded = "own teachers on Adult"
-        votes = trained["others"][:16]
+        votes = trained[0][1].others[:16]
     defenses = measure_defenses(
         votes,
         noise_std=study.noise_std,
@@ -99,12 +110,16 @@ def run_study(
         clients=study.clients,
         generator=generator,
     )
+    costs = _cost_rows(study, histograms, generator)
     private_folder(results)
+    if costs:
+        save(reconstruction_figure(costs), results / "reconstruction")
     report = results / "vote_leakage.md"
     outcome = {
         "experiment": name,
         "attribute_inference": attribute,
         "reconstruction": reconstruction,
+        "costs": costs,
         "defenses": defenses,
         "defended_votes": guarded,
         "missing": missing,
@@ -120,8 +135,9 @@ def tables(outcome: Mapping[str, Any]) -> str:
     """Return the outcome as Markdown."""
     parts = ["# Leakage of repeated PATE answers\n"]
     for title, part in (
-        ("PhD holders", "attribute_inference"),
+        ("Attributes inferred", "attribute_inference"),
         ("Histograms recovered", "reconstruction"),
+        ("Errors and costs by consensus", "costs"),
         (f"Defenses ({outcome['defended_votes']} votes)", "defenses"),
     ):
         if rows := outcome[part]:
@@ -181,30 +197,33 @@ def _published(
 
 def _attribute_rows(
     study: LeakageStudy,
-    trained: GroupVotes,
+    trained: Sequence[tuple[AdultEnsemble, GroupVotes]],
     shipped: tuple[NDArray[Any], NDArray[Any]] | None,
     generator: np.random.Generator,
 ) -> list[dict[str, Any]]:
-    """One way to infer education each: source of the votes, the attacker's view, group sizes."""
+    """One attack each: attribute, source of the votes, the attacker's view, group sizes."""
     rows: list[dict[str, Any]] = []
 
-    def add(votes: str, seen: str, phd: NDArray[Any], others: NDArray[Any]) -> None:
-        sizes = {"votes": votes, "seen": seen, "phd": len(phd), "others": len(others)}
-        rows.append({**sizes, **asdict(infer_attribute(phd, others))})
+    def add(votes: str, seen: str, group: NDArray[Any], others: NDArray[Any], **more: Any) -> None:
+        sizes = {"group": len(group), "others": len(others)}
+        found = asdict(infer_attribute(group, others))
+        rows.append({"votes": votes, "seen": seen, **more, **sizes, **found})
 
-    own = "own teachers, scaled by training rows"
-    if trained:
-        add(own, "votes", trained["phd"], trained["others"])
     if shipped is not None:
-        add("published, scaled by each group's own", "votes", *shipped)
-    if not trained:
-        return rows
-    people = study.attribute_people
-    chosen = [generator.permutation(part)[:people] for part in (trained["phd"], trained["others"])]
-    for answers in (study.attribute_answers, 1):  # 1: what caching leaves
-        recovered = [_from_answers(study, votes, answers, generator) for votes in chosen]
-        seen = f"{answers} answer{'s' if answers > 1 else ''} each"
-        add(own, seen, *recovered)
+        add("published, scaled by each group's own", "votes", *shipped, attribute="doctorate")
+    for ensemble, votes in trained:
+        own = "own teachers, fair" if ensemble.fair else "own teachers"
+        about: dict[str, Any] = {
+            "attribute": ensemble.attribute.value,
+            "accuracy_group": votes.accuracy_group,
+            "accuracy_others": votes.accuracy_others,
+        }
+        add(own, "votes", votes.group, votes.others, **about)
+        people = study.attribute_people
+        chosen = [generator.permutation(part)[:people] for part in (votes.group, votes.others)]
+        for answers in (study.attribute_answers, 1):  # 1: what caching leaves
+            recovered = [_from_answers(study, part, answers, generator) for part in chosen]
+            add(own, f"{answers} answer{'s' if answers > 1 else ''} each", *recovered, **about)
     return rows
 
 
@@ -214,6 +233,42 @@ def _from_answers(
     """Votes [N, K] as an attacker reconstructs them from a number of answers about each."""
     counts = counted_answers(votes, noise_std=study.noise_std, answers=answers, generator=generator)
     return reconstruct(counts, study.noise_std, int(votes[0].sum()))
+
+
+#: Smallest share of the plurality in a group of histograms; Wang et al. call them H, M and L.
+_GROUPS = {"high consensus": 0.9, "medium consensus": 0.6, "low consensus": 0.0}
+_COST_DELTA = 1e-5
+
+
+def _cost_rows(
+    study: LeakageStudy, histograms: Mapping[str, NDArray[Any]], generator: np.random.Generator
+) -> list[dict[str, Any]]:
+    """Errors after more and more answers, and their mean data-dependent cost, by consensus."""
+    rows = []
+    service = GNMax(noise_std=study.noise_std)
+    for name, votes in histograms.items():
+        largest = votes.max(1) / votes.sum(1)
+        below = 2.0
+        for consensus, least in _GROUPS.items():
+            some = votes[(largest >= least) & (largest < below)]
+            below = least
+            for answers in (study.answers // 100, study.answers // 10, study.answers):
+                if not len(some):
+                    continue
+                curves = [service.costs(row[None], Accounting.COUNTS).rdp() for row in some]
+                prices = [
+                    epsilon_from_rdp(ORDERS, answers * curve, _COST_DELTA)[0] for curve in curves
+                ]
+                found = measure_reconstruction(
+                    some,
+                    noise_std=study.noise_std,
+                    answers=answers,
+                    repeats=study.repeats,
+                    generator=generator,
+                )
+                own = {"votes": name, "consensus": consensus, "answers": answers}
+                rows.append({**own, "epsilon": float(np.mean(prices)), "error": found["error"]})
+    return rows
 
 
 def _reconstruction_rows(

@@ -6,6 +6,7 @@ bfloat16 (docs/fast_network.md has times and processors). Full width is `trainer
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
@@ -21,8 +22,14 @@ from labeldp.trainers.methods.pate_settings import (
     StudentKind,
     TeacherKind,
 )
+from labeldp.trainers.methods.settings import Noise
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import LABEL_SMOOTHING, as_changes, fast_training
+from labeldp.trainers.settings.schedules import (
+    FULL_WIDTH,
+    LABEL_SMOOTHING,
+    as_changes,
+    fast_training,
+)
 from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
 
 #: `--smoke`: 2,000 images, two epochs of a small CNN in single precision.
@@ -36,6 +43,15 @@ SMALL_CNN: Mapping[str, Any] = {
 }
 #: Passes over the training examples, in each stage of methods that have some.
 EPOCHS = 10
+#: The same at full width.
+LONGER_EPOCHS = 30
+#: Levels of ALIBI on CIFAR-10: epsilon, learning rate and weight decay (Malek et al., Table 4).
+ALIBI_KEYS = ("trainer.epsilon", "trainer.learning_rate", "trainer.weight_decay")
+ALIBI_CIFAR10 = {
+    "high": (8.0, 0.308, 0.568e-4),
+    "medium": (2.1, 0.960, 0.00796e-4),
+    "low": (1.0, 0.315, 1.50e-4),
+}
 #: Channels of the first block of teachers and students; a shard is too small for more.
 _SMALL_WIDTH = 16
 _PERFORMANCE = {"performance.precision": Precision.AUTO, "performance.channels_last": True}
@@ -46,12 +62,15 @@ def network_preset(
     *,
     variants: tuple[Variant, ...] = (),
     samples: int = 1,
+    full: bool = False,
 ) -> Preset:
-    """Return `home` of a sweep whose trainer has one network.
+    """Return `home` of a sweep whose trainer has one network, or `network`, which is `full`.
 
-    `variants`: see `Preset`; they state their own epochs.
+    `variants`: see `Preset`; they state their own epochs. The full one has the published width, and
+    thirty epochs: minutes of a GPU.
     """
-    recipe = as_changes("trainer", fast_training(epochs=EPOCHS))
+    size = {"epochs": LONGER_EPOCHS, "width": FULL_WIDTH} if full else {"epochs": EPOCHS}
+    recipe = as_changes("trainer", fast_training(**size))
     if variants:
         del recipe["trainer.epochs"]
     return Preset(
@@ -63,12 +82,12 @@ def network_preset(
     )
 
 
-def pate_preset() -> Preset:
+def pate_preset(student: StudentKind = StudentKind.NETWORK) -> Preset:
     """Return `home` of a sweep of PATE-FM, with 40 passes over a shard or the answers.
 
     Teachers and student are fast networks that see nothing else: FixMatch for each teacher would
-    take days. `trainer.student.kind=fixmatch` has the student learn by FixMatch all the same, a
-    tenth of the published views in each epoch.
+    take days. In `network` the student learns by FixMatch all the same, on a tenth of the published
+    views in each epoch.
     """
     network = fast_training(epochs=40, width=_SMALL_WIDTH, label_smoothing=LABEL_SMOOTHING)
     # A shard is a few batches of 50; the rate goes with the batch.
@@ -78,7 +97,7 @@ def pate_preset() -> Preset:
             **_PERFORMANCE,
             "trainer.ensemble.kind": TeacherKind.NETWORK,
             **as_changes("trainer.ensemble.network", network),
-            "trainer.student.kind": StudentKind.NETWORK,
+            "trainer.student.kind": student,
             **as_changes("trainer.student.network", network),
             "trainer.student.fixmatch.model": ModelName.FAST_CNN,
             "trainer.student.fixmatch.width": _SMALL_WIDTH,
@@ -91,12 +110,39 @@ def pate_preset() -> Preset:
     )
 
 
-def levels(keys: Sequence[str], rows: Mapping[str, Sequence[float]]) -> list[Variant]:
-    """Return a line for each row of a paper's table, with values in the order of `keys`."""
-    return [
-        Variant(name=name, changes=dict(zip(keys, values, strict=True)))
+def levels(
+    keys: Sequence[str],
+    rows: Mapping[str, Sequence[float]],
+    shared: Mapping[str, Any] | None = None,
+) -> tuple[Variant, ...]:
+    """Return a line for each row of a paper's table, with values in the order of `keys`.
+
+    All lines have the settings `shared`.
+    """
+    return tuple(
+        Variant(name=name, changes={**(shared or {}), **dict(zip(keys, values, strict=True))})
         for name, values in rows.items()
-    ]
+    )
+
+
+def on_fast_network(
+    lines: Sequence[Variant], *, epochs: int, **changes: Any
+) -> tuple[Variant, ...]:
+    """Return lines without the rate and decay that are another network's, for a preset."""
+    own = {"trainer.epochs": epochs, **changes}
+    found = []
+    for line in lines:
+        kept = {key: value for key, value in line.changes.items() if key not in ALIBI_KEYS[1:]}
+        found.append(replace(line, changes={**kept, **own}, space={}))
+    return tuple(found)
+
+
+def agibi(
+    rows: Mapping[str, Sequence[float]], epsilons: Mapping[str, float]
+) -> tuple[Variant, ...]:
+    """Return lines of Gaussian noise at other epsilons, otherwise as ALIBI's rows of a table."""
+    own = {f"AGIBI {name}": (epsilon, *rows[name][1:]) for name, epsilon in epsilons.items()}
+    return levels(ALIBI_KEYS, own, {"trainer.noise": Noise.GAUSSIAN})
 
 
 #: Columns of Table 3 of Malek et al., "Antipodes of Label DP", NeurIPS 2021: T, sigma1 of the
@@ -144,7 +190,6 @@ def pate_fm(
     *,
     teacher: FixMatchConfig,
     student: FixMatchConfig,
-    gpu_hours_per_trial: float,
 ) -> Sweep:
     """Return the sweep of PATE-FM on a data set at levels of `TABLE_3`, in bfloat16 on GPUs."""
     return Sweep(
@@ -157,14 +202,18 @@ def pate_fm(
                 ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, fixmatch=teacher),
                 student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=student),
             ),
-            performance=Performance(precision=Precision.BF16, channels_last=True),
+            performance=Performance(precision=Precision.AUTO, channels_last=True),
         ),
         variants=levels(TABLE_3, rows),
-        resources=Resources(gpus=1),
-        teacher=Resources(gpus=1),
-        gpu_hours_per_trial=gpu_hours_per_trial,
+        resources=Resources(gpu=1),
+        teacher=Resources(gpu=1),
+        needs_gpu=True,
         smoke=_FIXMATCH_SMOKE,
-        presets={"home": pate_preset()},
+        presets={
+            "paper": Preset(needs_gpu=True),
+            "network": pate_preset(StudentKind.FIXMATCH),
+            "home": pate_preset(),
+        },
     )
 
 

@@ -65,6 +65,8 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
         held_out=data.num_held_out,
         has_test_split=public.has_test_split,
         amounts=public.bounds is not None,
+        shape=tuple(public.train_features.shape[1:]),
+        num_test=len(public.test_labels),
     )
     plan = plan_sweep(options, (sized, trials), size, fingerprint=public.fingerprint)
     for refusal in plan.refusals:

@@ -5,6 +5,7 @@ All refusals here come before the first release.
 
 import os
 import secrets
+import shlex
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
@@ -135,8 +136,6 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         trial, teacher = _sizes(plan, capacity)
         steps.say("opening the vault and the tracking store ...")
         tracker = opening.result()
-        # Only now is it known how many machines there are.
-        check_one_writer(tracker.uri, capacity)
         authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
         home = home_proxy.start(
             SecretLabels(
@@ -161,6 +160,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             f"{plan.sweep.name}: {plan.cost.trials} trials ({len(skipped)} finished before), "
             f"{plan.cost.releases} releases, results in {folder.path}"
         )
+        progress.say(f"to follow it on a page: labeldp watch {shlex.quote(str(folder.path))}")
         spoiled = (plan.audit.canaries or 0, plan.audit.coin_canaries or 0)
         features = data.public.provenance
         league = [] if features == NO_OUTSIDE_DATA else [f"league: {features.words}"]
@@ -292,29 +292,19 @@ def _tracking(
     return opening
 
 
-def check_one_writer(uri: str, capacity: Capacity) -> None:
-    """Refuse a tracking store that is a file where there are several machines."""
-    if uri.startswith("sqlite:") and len(capacity.nodes) > 1:
-        raise ValueError(
-            f"tracking store {uri} is one file on one machine, but the cluster has "
-            f"{len(capacity.nodes)} nodes; start a server (infra/mlflow, or `mlflow server --host "
-            "127.0.0.1 --backend-store-uri ...`) and name it with MLFLOW_TRACKING_URI"
-        )
-
-
 def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     trials = plan.trials
     sweep = plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
-    check_processors(sweep, plan.options, trials=plan.cost.trials, gpu=gpu)
+    check_processors(sweep, plan.options, trials, size=plan.size, gpu=gpu)
     wanted = sweep.resources
-    alone = plan.cost.trials == 1 and plan.options.preset and not wanted.gpus
+    alone = plan.cost.trials == 1 and plan.options.preset and not wanted.gpu
     if alone and not (plan.options.address or os.environ.get("RAY_ADDRESS")):
         # A trial that has this machine to itself takes all of it. By the plan, and not by the
         # trials that are left: threads change the last digits of a model, and a resumed one must be
         # the same.
-        wanted = replace(wanted, cpus=max(wanted.cpus, *(cpus for cpus, _ in capacity.nodes)))
+        wanted = replace(wanted, cpu=max(wanted.cpu, *(cpus for cpus, _ in capacity.nodes)))
     each = place(wanted, capacity, gpu_required=required)
     teacher = sweep.teacher
     if ensembles_of(trials):

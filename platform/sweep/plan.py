@@ -26,6 +26,7 @@ from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.settings.configuration import (
     OWN_KEYS,
     AuditSettings,
+    Checkpoint,
     ConfigurationError,
     DataSettings,
     Estimate,
@@ -45,6 +46,7 @@ from labeldp.platform.settings.sweep import (
     sized_sweep,
 )
 from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of, releases_of
+from labeldp.platform.sweep.hours import has_gpu, planned_hours
 from labeldp.platform.sweep.search import Search, check_installed, priced, searches_of
 from labeldp.platform.vault.audits import check_room
 from labeldp.trainers.base import FeatureSet
@@ -56,9 +58,6 @@ from labeldp.trainers.performance import Device
 from labeldp.trainers.settings.trainer import TrainerDefaults
 
 _CANARIES = ("canaries", "coin_canaries")
-#: Hours of a core that stand for one of a GPU: a step of WRN-28-4 in bfloat16 took a busy core of a
-#: Xeon with AMX a hundred times as long as the sweeps state for a GPU.
-_CORE_HOURS = 100
 #: The sweep of a study with all canaries.
 TOGETHER = "together"
 #: In place of data that can't be read: the fewest labels that trials may request.
@@ -148,6 +147,7 @@ def plan_sweep(
             check_priors(trials, examples=size.num_labels, num_classes=size.num_classes)
             for ensemble in ensembles_of(trials):
                 ensemble.check_count(size.num_labels)
+            check_checkpoints(trials, has_test_split=size.has_test_split)
         estimates = {trial.config.evaluation.estimate for trial in trials}
         with _noting(refusals):
             by = resolve(
@@ -174,7 +174,7 @@ def plan_sweep(
         check_budget(cost, budget, trials=trials)
     with _noting(refusals):
         if not (options.address or os.environ.get("RAY_ADDRESS")):
-            check_processors(sized, options, trials=cost.trials)
+            check_processors(sized, options, trials, size=known)
     return Plan(
         sweep=sized,
         options=options,
@@ -237,23 +237,25 @@ def _with_canaries(
 
 
 def check_processors(
-    sweep: Sweep, options: SweepOptions, *, trials: int, gpu: bool | None = None
+    sweep: Sweep,
+    options: SweepOptions,
+    trials: Sequence[PlannedTrial],
+    *,
+    size: DataSize,
+    gpu: bool | None = None,
 ) -> None:
-    """Refuse hours of a GPU where there is none (`gpu`; None: look), unless they are asked for."""
-    hours = trials * sweep.gpu_hours_per_trial
-    if not hours or options.on_processors:
+    """Refuse a sweep for GPUs where there is none (`gpu`; None: look), unless it is asked for."""
+    if not sweep.needs_gpu or options.on_processors:
         return
-    if gpu is None:
-        import torch  # more than a second, which plans without a GPU do without
-
-        gpu = torch.cuda.is_available()
-    if not gpu:
-        sizes = "".join(f"--preset {name}, " for name in sweep.presets)
-        raise CannotFit(
-            f"this sweep takes about {hours:,.0f} hours of a GPU, and there is none here; "
-            f"processors would take some {_CORE_HOURS * hours:,.0f} core-hours. Take {sizes}"
-            "--smoke or a cluster (--address), or state --on-processors"
-        )
+    if has_gpu() if gpu is None else gpu:
+        return
+    sizes = "".join(f"--preset {name}, " for name in sweep.presets)
+    here = planned_hours(trials, size, on_gpu=False)
+    took = "" if here is None else f"; {here.device} would take {here.total:,.3g} hours"
+    raise CannotFit(
+        f"this sweep is for a GPU, and there is none here{took}. Take {sizes}--smoke or a cluster "
+        "(--address), or state --on-processors"
+    )
 
 
 def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
@@ -269,6 +271,16 @@ def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
             raise ValueError(
                 f"method {trial.config.method!r} learns classes, but these labels are amounts; set "
                 "trainer.task=regression"
+            )
+
+
+def check_checkpoints(trials: Sequence[PlannedTrial], *, has_test_split: bool) -> None:
+    """Refuse to select an epoch by test labels where there are none."""
+    for trial in trials:
+        if trial.config.evaluation.checkpoint is not Checkpoint.LAST and not has_test_split:
+            raise ValueError(
+                "evaluation.checkpoint is test_selected, but there is no public test split to "
+                "select by; set evaluation.checkpoint=last"
             )
 
 
@@ -487,7 +499,12 @@ class PlanResult:
     """The trials of a sweep and their cost.
 
     Attributes:
-        gpu_hours: Of all trials, from the sweep's own estimate for one.
+        gpu_hours: Of all trials, where they train on GPUs; 0 elsewhere.
+        hours: Of one device, by line. Empty where networks learn from so little that minutes will
+            do, or nothing is known of the data.
+        hours_device: What the hours are of.
+        hours_measured: Whether they were measured on this machine; otherwise they are counted.
+        price: Of the hours; None without `--price-per-hour`.
         fits: Whether this machine can hold a trial and the data are there.
         labels: How many there are to train on; 0 where the data can't be read.
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
@@ -503,6 +520,10 @@ class PlanResult:
     epsilon_total: float
     delta: float
     gpu_hours: float
+    hours: dict[str, float]
+    hours_device: str
+    hours_measured: bool
+    price: float | None
     fits: bool
     problems: list[str]
     labels: int
@@ -565,6 +586,8 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     return replace(
         first,
         **{name: sum(getattr(plan, name) for plan in plans) for name in sums},
+        hours={line: number * hours for line, hours in first.hours.items()},
+        price=None if first.price is None else number * first.price,
         problems=problems,
         fits=not problems,
         over_budget=first.over_budget and len(problems) == 1,
@@ -594,13 +617,24 @@ def _plan_of(
     cost = known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
+    wants_gpu = known.sweep.resources.gpu > 0
+    hours = None
+    if size is not None:
+        here = has_gpu() if wants_gpu else False
+        hours = planned_hours(trials, size, on_gpu=None if wants_gpu and not here else here)
+    total = 0.0 if hours is None else hours.total
+    price = options.price_per_hour
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
         releases=cost.releases,
         epsilon_total=stated(cost.epsilon_total),
         delta=cost.delta,
-        gpu_hours=cost.trials * known.sweep.gpu_hours_per_trial,
+        gpu_hours=total if wants_gpu else 0.0,
+        hours={} if hours is None else dict(hours.lines),
+        hours_device="" if hours is None else hours.device,
+        hours_measured=hours is not None and hours.measured,
+        price=None if price is None else price * total,
         fits=not problems,
         problems=problems,
         labels=known.size.num_labels,
@@ -645,14 +679,12 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
     if ensembles_of(trials):
         takers = {"an actor that trains teachers": sized.teacher, **takers}
     problems = [
-        f"{what} takes {each.cpus:g} cores, but this machine has {cores}; name a cluster with "
+        f"{what} takes {each.cpu:g} cores, but this machine has {cores}; name a cluster with "
         "--address"
         for what, each in takers.items()
-        if each.cpus > cores
+        if each.cpu > cores
     ]
-    if any(trial.config.performance.device is Device.CUDA for trial in trials):
-        import torch  # more than a second, which plans without a GPU do without
-
-        if not torch.cuda.is_available():
-            problems.append("performance.device is cuda, but this machine has no GPU")
+    on_gpu = any(trial.config.performance.device is Device.CUDA for trial in trials)
+    if on_gpu and not has_gpu():
+        problems.append("performance.device is cuda, but this machine has no GPU")
     return problems

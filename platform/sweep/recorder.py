@@ -6,9 +6,11 @@ Tracking may fail: missing runs are written from the records when it answers aga
 
 import json
 import math
+import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cached_property
 from typing import Any
 
 from ray import tune
@@ -18,13 +20,18 @@ from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.progress import trial_name
-from labeldp.platform.records.results import TrialRecord, dumps, kept_model
+from labeldp.platform.records.results import TrialRecord, dumps, kept_model, write_json
 from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import FEATURE_TAG
 from labeldp.platform.report.card import run_card
-from labeldp.platform.settings.configuration import flatten, to_yaml
+from labeldp.platform.report.ledger import sweep_totals
+from labeldp.platform.settings.configuration import flatten, provenance_of, to_yaml
+from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
+from labeldp.platform.sweep.trial import OUT_OF_MEMORY
 
+#: The state that `labeldp watch` shows is written at most this often.
+STATE_SECONDS = 2.0
 #: A tracking server that did not answer is tried again after this time.
 RETRY_SECONDS = 60.0
 
@@ -45,9 +52,13 @@ class Recorder(Unsaved, tune.Callback):
         self.records: dict[str, TrialRecord] = {}
         self._curves: dict[str, list[dict[str, float]]] = {}
         self._owed: set[str] = set()
-        self._ask_again = time.monotonic()
+        self._ask_again = self._tell_again = time.monotonic()
+        self._begun = time.time()
         self._tracking_lost = False
         self.broken: Exception | None = None
+        #: Whether trials that want memory start again with more of it, and which ones do.
+        self.retries_crowded = False
+        self.crowded: set[str] = set()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Tell the home; a trial that starts again after its worker died begins anew."""
@@ -57,6 +68,7 @@ class Recorder(Unsaved, tune.Callback):
         self._owed.add(digest)
         with self.telling_why():  # Tune starts the trial when this has returned
             self.sweep.home.begin(self.sweep.authority, digest)
+        self._write_state()
 
     def on_trial_result(
         self,
@@ -76,8 +88,11 @@ class Recorder(Unsaved, tune.Callback):
             epochs=len(self._curves[digest]),
             of=planned.config.trainer.epochs,
         )
+        self._write_state()
         end = result.get("end")
-        if end is not None and digest not in self.records:
+        if end is not None and end.pop(OUT_OF_MEMORY, False) and self.retries_crowded:
+            self.crowded.add(digest)  # no record: it starts again, with more of the GPU
+        elif end is not None and digest not in self.records:
             with self.telling_why():
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)
@@ -96,6 +111,7 @@ class Recorder(Unsaved, tune.Callback):
 
         `totals` are as of `Tracker.close_parent`.
         """
+        self._write_state(now=True)
         if self.replay(self.ended):
             with self._tracking():
                 self.sweep.tracker.close_parent(**totals)
@@ -117,6 +133,57 @@ class Recorder(Unsaved, tune.Callback):
                     if digest in self._owed or not self.sweep.tracker.run_id(digest):
                         self._mirror(record)
         return not self._tracking_lost
+
+    def _write_state(self, *, now: bool = False) -> None:
+        """Write where the sweep stands, for `labeldp watch`; at most now and then."""
+        if not now and time.monotonic() < self._tell_again:
+            return
+        sweep = self.sweep
+        plan = sweep.plan
+        cpus, gpus = (sum(each) for each in zip(*sweep.capacity.nodes, strict=True))
+        totals = sweep_totals(sweep.home.ledger(), sweep.folder.identity(), delta=plan.delta)
+        running = [digest for digest in self._curves if digest not in self.records]
+        state = {
+            "driver": os.getpid(),
+            "ended": now,
+            "written": time.time(),
+            "trials": plan.cost.trials,
+            "skipped": len(sweep.skipped),
+            "begun": self._begun,
+            "running": [] if now else [self._in_training(digest) for digest in running],
+            "metric": plan.choose_by.metric,
+            "smaller_is_better": plan.choose_by.rank(1.0) < 0,
+            "epsilon_spent": totals["epsilon_private"],
+            "epsilon_planned": self._planned,
+            "delta": totals["delta"],
+            "cluster": f"{len(sweep.capacity.nodes)} nodes, {cpus:g} cores, {gpus:g} GPUs",
+        }
+        with suppress(ValueError):  # a page less is no reason to end a sweep
+            write_json(sweep.folder.path / "state.json", state)
+        self._tell_again = time.monotonic() + STATE_SECONDS
+
+    def _in_training(self, digest: str) -> dict[str, Any]:
+        planned = self.sweep.plans[digest]
+        return {
+            "name": trial_name(planned.variant, planned.point),
+            "epochs": len(self._curves[digest]),
+            "of": max(1, planned.config.trainer.epochs),
+        }
+
+    @cached_property
+    def _planned(self) -> float:
+        """The budget, or what the private trials may cost together."""
+        plan = self.sweep.plan
+        if plan.budget is not None:
+            return plan.budget.epsilon
+        priced = zip(plan.trials, plan.cost.epsilons, strict=True)
+        private = [trial for trial, epsilon in priced if math.isfinite(epsilon)]
+        if not private:
+            return 0.0
+        counted = plan.size.held_out > 0
+        return cost_of(
+            private, num_classes=plan.size.num_classes, with_estimates=counted
+        ).epsilon_total
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
         if not end["finished"]:
@@ -146,7 +213,7 @@ class Recorder(Unsaved, tune.Callback):
             config=flatten(planned.config),
             point=dict(planned.point),
             curves=self._curves.get(digest, []),
-            features=self.sweep.data.public.provenance.described(),
+            features=provenance_of(planned.config, self.sweep.data.public.provenance).described(),
             **self.sweep.made_by,
             **end,
         )
@@ -181,7 +248,7 @@ class Recorder(Unsaved, tune.Callback):
             "dataset": planned.config.data.name,
             "seed": str(planned.config.seed),
             "noise": planned.config.noise.kind.value,
-            "variant": planned.variant,
+            "line": planned.variant,
             "point": dumps(planned.point),
         }
         features = record.features_from.described()
@@ -190,6 +257,7 @@ class Recorder(Unsaved, tune.Callback):
             name=trial_name(planned.variant, planned.point),
             tags=tags | {f"{FEATURE_TAG}{name}": text for name, text in features.items()},
             texts=self._texts(record),
+            data=(planned.config.data.name, self.sweep.data.public.fingerprint),
             model=kept_model(self.sweep.folder.models, record.hash) if record.finished else None,
         )
         self._owed.discard(record.hash)

@@ -33,6 +33,7 @@ from labeldp.platform.settings.configuration import (
     Estimate,
     TrialConfig,
     config_hash,
+    labeled,
 )
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.space import Choice, Grid, LogUniform, RandomAxis, points
@@ -108,9 +109,9 @@ class Search:
             for (key, axis), number in zip(self.axes.items(), numbers, strict=True)
         }
         point = {**self.point, **searched}
-        return PlannedTrial(
-            variant=self.variant.name, config=self.variant.config(self.base, point), point=point
-        )
+        config = self.variant.config(self.base, point)
+        name = labeled(self.variant.name, config)
+        return PlannedTrial(variant=name, config=config, point=point)
 
     def suggested(self, numbers: Numbers, size: DataSize) -> PlannedTrial:
         """Return the trial at suggested numbers, with its part of the price."""

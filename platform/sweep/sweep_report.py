@@ -4,11 +4,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from labeldp.platform.records.results import REPORT_FILES
-from labeldp.platform.records.tracking_address import LOCAL_SERVER, links, shown
+from labeldp.platform.records.tracking_address import LOCAL_SERVER, compared, links, shown
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import OF_ALL, read_folder, sentences, sweep_totals
 from labeldp.platform.report.page import write_report
-from labeldp.platform.report.pareto import front_rows
+from labeldp.platform.report.pareto import front_rows, points, same_epsilon
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder, ledger_json
 
@@ -105,14 +105,19 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
         links=links(
             shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
             experiment=tracker.experiment_id,
-            runs=[row["run_id"] for row in rows],
+            runs=compared(
+                (tracker.run_id(digest), point.variant, same_epsilon(point.epsilon))
+                for point in points(records.values(), choose_by=plan.choose_by)
+                for digest in point.hashes
+                if tracker.run_id(digest)
+            ),
         ),
         pareto=rows,
         ledger={name: totals[name] for name in OF_ALL},
         epsilon_private=totals["epsilon_private"],
         report=str(folder.path / REPORT_FILES[0]),
         tracked=tracked,
-        finding=found.sentences,
+        finding=(*filter(None, [found.advice]), *found.sentences),
         cost=found.cost,
         labels=labels,
         spoiled=found.spoiled,

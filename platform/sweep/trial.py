@@ -36,7 +36,12 @@ from labeldp.mechanisms.score_histogram import (
     ScoreEstimates,
     ScoreHistogram,
 )
-from labeldp.platform.settings.configuration import AshaStop, TrialConfig
+from labeldp.platform.settings.configuration import (
+    AshaStop,
+    Checkpoint,
+    TrialConfig,
+    provenance_of,
+)
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism
@@ -171,7 +176,8 @@ def run_trial(
     trainer = config.trainer.start(
         data=data, labels=vault, seed=config.seed, performance=config.performance
     )
-    epochs, begun = _resume(trainer, checkpoints, vault=vault) or ([], begun)
+    epochs, begun, best = _resume(trainer, checkpoints, vault=vault) or ([], begun, None)
+    selects = config.evaluation.checkpoint is Checkpoint.TEST_SELECTED
     # Tune has forgotten them: it takes the trial for a new one.
     for metrics in epochs:
         on_epoch(asdict(metrics), False)
@@ -180,6 +186,8 @@ def run_trial(
     while len(epochs) < config.trainer.epochs and not stopped:
         read = len(vault.keys)
         epochs.append(trainer.epoch())
+        if selects and len(epochs) == 1 + _best_epoch(epochs):
+            best = trainer.state_dict()
         figures = asdict(epochs[-1])
         rung = len(epochs) in rungs
         if rung and stops is not None and stops.by is not ChooseBy.TEST:
@@ -199,8 +207,11 @@ def run_trial(
                     "release_keys": list(vault.keys),
                     "epochs": [asdict(metrics) for metrics in epochs],
                     "seconds": time.perf_counter() - begun,
+                    "best": best,
                 }
             )
+    if best is not None:
+        trainer.load_state_dict(best)
     measured, reliability = _measured(config, trainer, data=data, vault=vault, begun=begun)
     predictor = trainer.predictor() if config.models.keep else None
     if checkpoints is not None and predictor is not None:
@@ -215,7 +226,7 @@ def run_trial(
             trial=checkpoints.digest,
             seed=config.seed,
             noise=config.noise.kind,
-            provenance=data.provenance,
+            provenance=provenance_of(config, data.provenance),
             bounds=data.bounds,
         )
         model = TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)
@@ -228,12 +239,18 @@ def run_trial(
     )
 
 
+def _best_epoch(epochs: Sequence[EpochMetrics]) -> int:
+    """The first epoch, from 0, of the largest accuracy on the public test split."""
+    return int(np.argmax([metrics.val_accuracy for metrics in epochs]))
+
+
 def _resume(
     trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels
-) -> tuple[list[EpochMetrics], float] | None:
+) -> tuple[list[EpochMetrics], float, Mapping[str, Any] | None] | None:
     """Restore a trainer's kept state, if there is one; returns its epochs, and when it began.
 
-    That is as if it had trained without a break, by the clock of this process.
+    That is as if it had trained without a break, by the clock of this process. The state of its
+    best epoch comes last, if the trial reports that one.
     """
     state = None if checkpoints is None else checkpoints.find()
     # A state that grew from other releases than those just read belongs to a ledger that is gone:
@@ -244,7 +261,8 @@ def _resume(
     # Later stages' releases are in that state, and `start` did not read them again.
     vault.keys.extend(key for key in state.get("release_keys", ()) if key not in vault.keys)
     begun = time.perf_counter() - float(state["seconds"])
-    return [EpochMetrics(**metrics) for metrics in state["epochs"]], begun
+    epochs = [EpochMetrics(**metrics) for metrics in state["epochs"]]
+    return epochs, begun, state.get("best")
 
 
 def _measured(
@@ -327,6 +345,10 @@ def rung_metric(by: ChooseBy) -> str:
     return "val_accuracy" if by is ChooseBy.TEST else by.metric
 
 
+#: In a trial's end: whether another start with more memory may succeed.
+OUT_OF_MEMORY = "out_of_memory"
+
+
 def tune_trial(
     config: Mapping[str, Any],
     *,
@@ -374,6 +396,7 @@ def tune_trial(
     # A user's network may call sys.exit, which would end the worker and start the trial again.
     except (Exception, SystemExit) as error:
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
+        end[OUT_OF_MEMORY] = is_out_of_memory(error)
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}
     reports.send(end=end)
 
@@ -400,11 +423,17 @@ class _Reports:
         self._sent = time.monotonic()
 
 
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether a trial failed for want of memory, of its device or of its machine."""
+    known = isinstance(error, MemoryError | torch.OutOfMemoryError)
+    return known or "out of memory" in str(error)
+
+
 def _reason(error: BaseException) -> str:
     text = " ".join(str(error).split())
     if isinstance(error, BudgetExceeded | TrainingDiverged):
         return f"{type(error).__name__}: {text}"
-    if isinstance(error, MemoryError | torch.OutOfMemoryError) or "out of memory" in text:
+    if is_out_of_memory(error):
         return (
             f"out of memory ({text[:300]}); lower trainer.batch_size or trainer.width, or give the "
             "trial a larger device"

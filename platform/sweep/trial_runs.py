@@ -5,6 +5,7 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Hashable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -77,33 +78,58 @@ def run(sweep: OpenSweep) -> Recorder:
 
 
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
+    """Run the trials that are left; those that want memory run again with more of a GPU.
+
+    They read the releases of their first start, so that nothing is charged twice.
+    """
+    until = time.monotonic() + seconds
     resources = sweep.trial
+    while True:
+        # A search counts its trials when it suggests them.
+        recorder.retries_crowded = 0 < resources.gpu < 1 and sweep.suggestions is None
+        recorder.crowded.clear()
+        _run_once(sweep, recorder, resources, seconds=until - time.monotonic())
+        if not recorder.crowded or time.monotonic() >= until:
+            return
+        more = replace(resources, gpu=min(1.0, 2 * resources.gpu))
+        crowded = len(recorder.crowded)
+        sweep.progress.say(
+            f"{crowded} trials were out of memory with {resources.gpu:g} of a GPU each; they start "
+            f"again with {more.gpu:g} and the releases that they have"
+        )
+        resources = more
+
+
+def _run_once(
+    sweep: OpenSweep, recorder: Recorder, resources: Resources, *, seconds: float
+) -> None:
     folder = sweep.folder
     keeper = start_keeper(folder.checkpoints, folder.models)
     rule = sweep.plan.sweep.stop
     searcher = SuggestionSearcher(recorder) if sweep.suggestions else None
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
+    left = {digest: plan for digest, plan in sweep.left.items() if digest not in recorder.records}
     trainable = tune.with_parameters(
         tune_trial,
-        plans={} if searcher else dict(sweep.left),
+        plans={} if searcher else left,
         searches=sweep.plan.searches,
         data=sweep.data.public,
         home=sweep.home,
         keeper=keeper,
-        cpus=resources.cpus,
+        cpus=resources.cpu,
         stops=stops,
     )
     tuner = tune.Tuner(
-        tune.with_resources(trainable, {"cpu": resources.cpus, "gpu": resources.gpus}),
-        param_space={} if searcher else {"hash": tune.grid_search(list(sweep.left))},
+        tune.with_resources(trainable, {"cpu": resources.cpu, "gpu": resources.gpu}),
+        param_space={} if searcher else {"hash": tune.grid_search(list(left))},
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             num_samples=sweep.unfinished if searcher else 1,
             scheduler=None if stops is None else scheduler_of(sweep, stops),
             # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
             # what gives its memory back.
-            reuse_actors=resources.gpus == 0,
+            reuse_actors=resources.gpu == 0,
             time_budget_s=seconds if seconds < math.inf else None,
         ),
         run_config=tune.RunConfig(
@@ -277,6 +303,6 @@ class PlaceWatch(Unsaved, tune.Callback):
         here = capacity()
         needed = self._resources
         return (
-            f"each takes {needed.cpus:g} CPU + {needed.gpus:g} GPU on one node, and the "
+            f"each takes {needed.cpu:g} CPU + {needed.gpu:g} GPU on one node, and the "
             f"{len(here.nodes)} nodes have {here.sizes}, others' work included"
         )

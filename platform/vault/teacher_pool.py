@@ -83,9 +83,7 @@ def pool_size(resources: Resources, available: Capacity) -> int:
     held = 0
     for cpus, gpus in available.nodes:
         shares = [
-            has / needed
-            for has, needed in ((cpus, resources.cpus), (gpus, resources.gpus))
-            if needed
+            has / needed for has, needed in ((cpus, resources.cpu), (gpus, resources.gpu)) if needed
         ]
         held += int(min(shares, default=cpus) + 1e-9)
     return max(1, held)
@@ -189,14 +187,14 @@ class _Pool:
     ) -> None:
         remote: Any = ray.remote(TeacherActor)
         kind = remote.options(
-            num_cpus=resources.cpus,
-            num_gpus=resources.gpus,
+            num_cpus=resources.cpu,
+            num_gpus=resources.gpu,
             max_restarts=-1,
             max_task_retries=DEATHS,
         )
         self._shards = shards
         self._resources = resources
-        actors = [kind.remote(vote, data, max(1, int(resources.cpus))) for _ in range(size)]
+        actors = [kind.remote(vote, data, max(1, int(resources.cpu))) for _ in range(size)]
         self._starting = {actor.ready.remote(): actor for actor in actors}
         self._idle = list[Any]()
         self.tasks: dict[Any, tuple[Any, Batch]] = {}
@@ -238,11 +236,11 @@ class _Pool:
         if not ready and self.tasks:
             # An actor at work may be silent: one batch may take hours. But one that Ray starts
             # again needs a machine, and the last that could hold it may be gone.
-            place(needed, capacity(), gpu_required=needed.gpus > 0, what="a teacher actor")
+            place(needed, capacity(), gpu_required=needed.gpu > 0, what="a teacher actor")
             return []
         if not ready:
             raise CannotFit(
-                f"no teacher actor ({needed.cpus:g} CPU + {needed.gpus:g} GPU) started "
+                f"no teacher actor ({needed.cpu:g} CPU + {needed.gpu:g} GPU) started "
                 f"within {START_SECONDS:g} s: the cluster is too full; free resources, or run "
                 "again later (finished votes are kept)"
             )

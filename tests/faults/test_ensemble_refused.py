@@ -35,7 +35,7 @@ def test_bad_input_is_refused_before_anything_starts(
 
 @pytest.mark.ray_cluster
 def test_an_actor_that_fits_nowhere_is_refused(cluster: Any, tmp_path: Path) -> None:
-    sweep = replace(SWEEP, teacher=Resources(cpus=1000))
+    sweep = replace(SWEEP, teacher=Resources(cpu=1000))
     results = tmp_path / "results"
     code, said = run_here(sweep, "--results", str(results), "--address", cluster.address)
     assert code == 3, said

@@ -81,7 +81,7 @@ def test_a_sweep_that_runs_out_of_time_can_be_run_again(cluster: Any, tmp_path: 
 
 def test_a_trial_that_no_node_can_ever_hold(cluster: Any, tmp_path: Path) -> None:
     base = with_changes(QUICK.base, {"performance.device": "cuda"})
-    sweep = replace(QUICK, base=base, resources=Resources(cpus=64))
+    sweep = replace(QUICK, base=base, resources=Resources(cpu=64))
     code, said = run_here(sweep, "--results", str(tmp_path), "--address", cluster.address)
     assert code == 3
     assert "a trial needs 64 CPU + 1 GPU" in said and "but the nodes have 2 CPU + 0 GPU" in said

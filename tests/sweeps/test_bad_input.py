@@ -57,7 +57,7 @@ def test_spending_of_earlier_starts_counts(door: Door) -> None:
     store = SqliteStore(door.results / "vault.db")
     vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
     vault.release(LaplaceNoise(epsilon=1.0, num_classes=10))
-    limit = ("--max-epsilon-total", "1.2", "trainer.noise=laplace")
+    limit = ("--max-epsilon-total", "1.2", "--only", "ALIBI")
     line = door.refuse(*limit, "trainer.epsilon=0.5", code=4)
     for word in ("budget is epsilon 1.2", "1 is spent", "would make it 1.5"):
         assert word in line

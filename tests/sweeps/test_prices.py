@@ -4,17 +4,21 @@ import ast
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from labeldp.mechanisms.vault import Shard
+from labeldp.platform.report import published
+from labeldp.platform.report.published import Published, published_for
+from labeldp.platform.settings.configuration import flatten
 from labeldp.platform.settings.sweep import SweepOptions
 from labeldp.platform.sweep import block_check, trial_runs
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.overrides import load_sweep
-from labeldp.platform.sweep.plan import plan_of
+from labeldp.platform.sweep.plan import plan_of, prepare
 from labeldp.platform.vault.vote_store import VoteJournal
 from tests.faults.without_cluster import without_cluster
 from tests.source_tree import ROOT, sources
@@ -43,6 +47,37 @@ def test_files_leave_running_to_what_plans_them() -> None:
                 if isinstance(node, ast.ImportFrom)
                 for name in node.names
             }
+
+
+#: Sweeps that are tables of papers, with the settings that their published rows take.
+TABLES: dict[str, tuple[dict[str, Any], ...]] = {
+    "alibi_cifar10": ({},),
+    "alibi_cifar100": ({},),
+    "pate_fm_cifar10": ({},),
+    "pate_fm_cifar100": ({},),
+    "lp_mst_cifar10": ({},),
+    "lp_mst_cifar100": ({},),
+    "lp_mst_fashion_mnist": tuple(
+        {"data.name": name} for name in ("fashion_mnist", "mnist", "kmnist")
+    ),
+    "memorization": ({},),
+}
+
+
+def test_presets_of_the_papers_tables_plan_every_published_number(tmp_path: Path) -> None:
+    found: dict[str, set[Published]] = {"paper": set(), "network": set(), "home": set()}
+    for name, every in TABLES.items():
+        sweep = load_sweep(str(ROOT / "sweeps" / f"{name}.py"))
+        for preset, overrides in product(found, every):
+            options = SweepOptions(results=tmp_path, preset=preset, overrides=overrides)
+            sized, trials = prepare(sweep, options)
+            assert sized.needs_gpu == (preset == "paper")
+            for trial in trials:
+                found[preset].update(published_for(flatten(trial.config)))
+    known = {row for row, _ in published.rows()}
+    assert {row.source for row in known - found["paper"]} == {"Papernot et al. 2018, Table 1"}
+    # At home ALIBI on CIFAR-10 has another noise, which has no published number.
+    assert found["home"] < found["network"] == found["paper"]
 
 
 def trained(

@@ -4,6 +4,7 @@ Six trials share one release; two of them must diverge. The first start is inter
 has finished, the second one does the rest.
 """
 
+import json
 import math
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.results import ResultsFolder, TrialRecord, kept_model
 from labeldp.platform.settings.configuration import config_hash
+from labeldp.platform.settings.metrics import tracked_figures
 from tests.faults.processes import alive, wait_until
 from tests.faults.sweep_runs import Driver
 from tests.platform.sweep.examples import from_yaml
@@ -25,7 +27,7 @@ QUICKSTART = Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py"
 EPOCHS = 30
 #: A busy machine takes long to start Ray; a quiet one needs 20 s.
 LIMIT_SECONDS = 600
-FIXED = ["trainer.noise=laplace", f"trainer.epochs={EPOCHS}", "audit.canaries=50"]
+FIXED = ["--only", "ALIBI", f"trainer.epochs={EPOCHS}", "audit.canaries=50"]
 SIX = [
     *FIXED,
     "trainer.epsilon=4",
@@ -33,7 +35,7 @@ SIX = [
     "trainer.weight_decay=[0.0,0.001]",
 ]
 METRICS = {"accuracy", "epsilon", "delta", "train_seconds", "val_accuracy", "loss"}
-METRICS |= {"epsilon_m_low", "epsilon_m_high", "epsilon_m_ceiling"}
+METRICS |= {"epsilon_m", "epsilon_m_low", "epsilon_m_high", "epsilon_m_ceiling"}
 TAGS = {"config_hash", "trainer", "dataset", "git_commit", "seed", "mlflow.parentRunId"}
 ARTIFACTS = {"config.yaml", "ledger.json", "environment.txt", "curves.json"}
 KEYS = {"experiment", "tracking_uri", "parent_run_id", "results_dir", "pareto", "ledger"}
@@ -122,6 +124,9 @@ def test_json_has_the_keys_of_the_contract(completed: Start, results: Path) -> N
     assert set(found) >= KEYS
     assert found["experiment"] == "quickstart"
     assert Path(found["results_dir"]) == results
+    state = json.loads((results / "state.json").read_text())  # for `labeldp watch`
+    facts = ("trials", "ended", "running", "epsilon_spent", "epsilon_planned")
+    assert [state[name] for name in facts] == [6, True, [], 4.0, 4.0]
     # One release for all learning rates.
     prices = {"epsilon_releases": 4.0, "epsilon_selection": 0.0, "epsilon_total": 4.0}
     assert found["ledger"] == {"releases": 1, "delta": 0.0, **prices}
@@ -152,8 +157,10 @@ def test_every_trial_is_tracked_with_everything(completed: Start, results: Path)
         if not record.finished:
             continue
         assert ("private" if math.isinf(record.metrics["epsilon"]) else "model") in names
-        assert set(run.data.metrics) >= METRICS
-        numbers = {name: value for name, value in record.metrics.items() if math.isfinite(value)}
+        infinite = run.data.tags.get("infinite", "").split(", ")
+        assert {*run.data.metrics, *infinite} >= METRICS
+        figures = tracked_figures(record.metrics)
+        numbers = {name: value for name, value in figures.items() if math.isfinite(value)}
         assert {name: run.data.metrics[name] for name in numbers} == pytest.approx(numbers)
         curve = client.get_metric_history(run.info.run_id, "val_accuracy")
         assert [point.step for point in curve] == list(range(1, EPOCHS + 1))

@@ -212,7 +212,7 @@ def test_the_pages_own_package(tmp_path: Path) -> None:
     main = "from labeldp.platform.cli.command_line import main"
     printed = run("-c", f"{main}\nfor words in {verbs}: assert main(words) == 0")
     assert re.search(r"trainer\.epsilon = 1\.0\n.*\n +Privacy loss", printed)
-    assert "epsilon of all together  15.5 at delta 0\n" in printed
+    assert "epsilon of all together  11 at delta 0\n" in printed
     assert re.search(r"corners +no", printed)
     run("-c", FIT)
 

@@ -142,6 +142,9 @@ METHODS = {
         config=replace(_LP_MST, stages=1, prior=CLUSTERS), accuracy=0.5, releases=2
     ),
     "convex": Method(config=ConvexConfig(epsilon=4.0, epochs=4), accuracy=0.6),
+    "convex, with a prior": Method(
+        config=ConvexConfig(epsilon=4.0, epochs=4, prior=CLUSTERS), accuracy=0.6, releases=2
+    ),
     "table stack": Method(config=TableStackConfig(epsilon=4.0), data="table"),
     "table stack, counts": Method(
         config=TableStackConfig(epsilon=4.0, release=StackRelease.COUNTS),
@@ -355,6 +358,7 @@ def test_settings_travel_and_compare(config: Any) -> None:
     [
         ("ALIBI with a prior", {"noise": Noise.NONE}, "noise is none"),
         ("cluster labels", {"prior": PriorSettings()}, "nothing to learn from"),
+        ("convex, with a prior", {"noise": Noise.LAPLACE}, "a prior goes with randomized_response"),
         ("consensus", {"retrain_epochs": 14}, "retrain_epochs is 14 of 14 epochs"),
         ("consensus", {"noise": Noise.NONE}, "noise is none"),
         ("LP-MST, retrained", {"retrain_epochs": 6}, "epochs is 6, 6 of them to retrain"),

@@ -12,8 +12,8 @@ of features, states how they were made, and is refused beside another file.
 ...     train_features=np.zeros((4, 2), np.float32), train_labels=np.array([0, 1, 1, 0]),
 ...     test_features=np.zeros((0, 2), np.float32), test_labels=np.array([], int), num_classes=2,
 ... )
->>> size_of("mine", arrays, limit=3)
-DataSize(num_classes=2, num_labels=3, has_test_split=False, held_out=0, amounts=False)
+>>> size_of("mine", arrays, limit=3).num_labels
+3
 """
 
 import hashlib
@@ -32,6 +32,7 @@ import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.amounts import LEVELS, to_levels
+from labeldp.trainers.base import PRETRAINED
 from labeldp.trainers.data.columns import refuse_infinite
 from labeldp.trainers.data.files import (
     ANY_SIZE,
@@ -102,7 +103,8 @@ class FeatureProvenance:
         if not self.encoder:
             return self.league.words
         trained = f"trained on {self.trained_on or UNSAID}, by {self.trained_by or UNSAID}"
-        return f"{self.league.words}: {self.encoder} (weights {self.weights[:8]}), {trained}"
+        how = f"weights {self.weights[:8]}" if self.weights else self.preparation
+        return f"{self.league.words}: {self.encoder} ({how}), {trained}"
 
     def described(self) -> dict[str, str]:
         """Return the fields that are set, for JSON."""
@@ -120,6 +122,17 @@ class FeatureProvenance:
         """Whether the same encoder with the same weights and preparation made both."""
         mine, others = ((each.encoder, each.weights, each.preparation) for each in (self, other))
         return mine == others
+
+
+def fine_tuned(address: str) -> FeatureProvenance:
+    """Return the origin of a network that starts from `pretrained:NAME`."""
+    return FeatureProvenance(
+        league=League.PUBLIC_ENCODER,
+        encoder=address,
+        preparation="fine-tuned",
+        trained_on=f"{address.removeprefix(PRETRAINED)} with its labels, public by the user's word",
+        trained_by="the user, by labeldp",
+    )
 
 
 #: Of data sets by name, tables and images as they are.
@@ -318,6 +331,8 @@ class DataSize:
     Attributes:
         has_test_split: Whether there are public labels to measure accuracy on.
         amounts: Whether the classes are levels of amounts.
+        shape: Of an example; empty where it is not known.
+        num_test: Number of public test examples.
     """
 
     num_classes: int
@@ -325,6 +340,8 @@ class DataSize:
     has_test_split: bool
     held_out: int = 0
     amounts: bool = False
+    shape: tuple[int, ...] = ()
+    num_test: int = 0
 
 
 def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
@@ -340,6 +357,8 @@ def size_of(name: str, splits: Splits, *, limit: int | None = None) -> DataSize:
         num_labels=len(labels) if limit is None else min(limit, len(labels)),
         has_test_split=len(test_labels) > 0,
         amounts=splits.bounds is not None,
+        shape=splits.train_features.shape[1:],
+        num_test=len(test_labels),
     )
 
 

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import asdict, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,9 +19,9 @@ import torch
 from torch import nn
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.base import ModelName
+from labeldp.trainers.base import PRETRAINED, ModelName
 from labeldp.trainers.data.files import whole_file
-from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, load
+from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, PublicData, load
 from labeldp.trainers.data.splits import (
     EmbeddingRecord,
     EmbeddingRefused,
@@ -226,16 +227,7 @@ def pretrained_encoder(
         )
     data = load(request.name)
     if images is not None:
-        known = set(_marks(ImageSource(parts=(data.public.train_features.numpy(),))))
-        shared = sum(mark in known for mark in _marks(images))
-        if shared > _MOST_SHARED * images.rows:
-            raise ValueError(
-                f"{shared:,} of the {images.rows:,} images are in {request.name} too, byte for "
-                f"byte, and {request.address} would be trained on their labels: its vectors would "
-                "reveal what is to be protected; train it on another data set"
-            )
-        if shared:
-            report(f"{shared:,} of the images are in {request.name} too, with a label")
+        refuse_shared(images, data, report=report)
     fast = Performance(device=request.device, precision=Precision.AUTO, channels_last=True)
     network = publicly_trained(data, seed=request.seed, performance=fast, report=report)
     made = replace(
@@ -247,6 +239,45 @@ def pretrained_encoder(
         made,
         network.to(memory_format=torch.channels_last),
         preparation=Preparation(resize=network.shape[1], square=True, raw=True),
+    )
+
+
+def refuse_shared(
+    images: ImageSource, data: LabelledData, *, report: Callable[[str], None] = lambda _: None
+) -> None:
+    """Refuse to train on public labels of the very images whose labels are to be protected."""
+    name = data.public.name
+    known = set(_marks(ImageSource(parts=(data.public.train_features.numpy(),))))
+    shared = sum(mark in known for mark in _marks(images))
+    if shared > _MOST_SHARED * images.rows:
+        raise ValueError(
+            f"{shared:,} of the {images.rows:,} images are in {name} too, byte for byte, and "
+            f"pretrained:{name} would be trained on their labels: it would reveal what is to be "
+            "protected; train it on another data set"
+        )
+    if shared:
+        report(f"{shared:,} of the images are in {name} too, with a label")
+
+
+@lru_cache(maxsize=2)
+def pretrained_on_others(address: str, data: PublicData) -> ImageEncoder:
+    """Return the network of `pretrained:NAME`, to start training on these other images from.
+
+    Whoever names it as `trainer.encoder` calls its labels public; trials state it as their league.
+    """
+    name = address.removeprefix(PRETRAINED)
+    shape = tuple(data.train_features.shape[1:])
+    if name == data.name or data.kind is not FeatureKind.IMAGE:
+        raise ValueError(
+            f"trainer.encoder is {address} for {data.name}; it takes another data set of images, "
+            "whose labels are public"
+        )
+    source = load(name)
+    if tuple(source.public.train_features.shape[1:]) != shape:
+        raise ValueError(f"trainer.encoder is {address}, whose images are not {shape} as here")
+    refuse_shared(ImageSource(parts=(data.train_features.numpy(),)), source)
+    return publicly_trained(
+        source, seed=0, performance=Performance(precision=Precision.AUTO, channels_last=True)
     )
 
 

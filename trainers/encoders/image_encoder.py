@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from labeldp.trainers.base import ModelName
+from labeldp.trainers.base import PRETRAINED, ModelName
 from labeldp.trainers.data.files import first_line, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, Pixels, PublicData, normalize
 from labeldp.trainers.data.own_files import existing
@@ -213,8 +213,16 @@ def of_same_images(file: str, data: PublicData, *, key: str) -> ImageEncoder:
 def starting_encoder(
     file: str, data: PublicData, *, model: ModelName | str, width: int | None
 ) -> ImageEncoder:
-    """Return the encoder that a network starts from; refuse one of other images or sizes."""
-    encoder = of_same_images(file, data, key="trainer.encoder")
+    """Return the encoder that a network starts from; refuse one of another model or width.
+
+    `file` is one that `of_same_images` accepts, or `pretrained:NAME`.
+    """
+    if file.startswith(PRETRAINED):
+        from labeldp.trainers.encoders.embedding import pretrained_on_others
+
+        encoder = pretrained_on_others(file, data)
+    else:
+        encoder = of_same_images(file, data, key="trainer.encoder")
     theirs = encoder.width or encoder.model.default_width
     ours = width or (model.default_width if isinstance(model, ModelName) else None)
     if (encoder.model, theirs) != (model, ours):

@@ -112,12 +112,12 @@ class Pretraining(Training):
         self._images = images.to(self.device)
         self._generator = torch.Generator().manual_seed(order)
 
-    def _losses(self) -> Iterator[Tensor]:
+    def _batches(self) -> Iterator[tuple[Tensor, ...]]:
         order = batches(len(self._images), self.config.batch_size, self._generator)
         for step, places in enumerate(order):
             self._optimizer.learning_rate = self._rate(self.epoch_number - 1, step)
             rows = places.to(self.device, non_blocking=True)
-            yield self._loss(self._images[rows])
+            yield (self._images[rows],)
 
     def evaluate(self) -> float:
         """Return NaN, for there are no classes; refuse weights that are not finite."""
@@ -132,7 +132,8 @@ class Pretraining(Training):
         encoder.to(memory_format=torch.contiguous_format)
         return encoder.eval().requires_grad_(False)
 
-    def _loss(self, images: Tensor) -> Tensor:
+    def _loss_of_batch(self, *batch: Tensor) -> Tensor:
+        (images,) = batch
         every = images.repeat(self.config.views, 1, 1, 1)
         drawn = view(every, self._generator, crop=self._crop, mirrors=self.config.flip)
         views = self._encoder.normalized(drawn)

@@ -149,6 +149,9 @@ class Alibi(Learner):
         even = self._bayes and config.recipe.even_gradient
         self._scale = gradient_scale(self._rows) if even else 1.0
 
+    def _loss_changes(self) -> bool:
+        return self._log_shares is not None
+
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Cross-entropy to the targets; prior and prediction are one forward pass."""
         log_probabilities = logits.log_softmax(1)
@@ -204,6 +207,9 @@ class AlibiPrior(Learner):
     def figures(self) -> dict[str, float]:
         """Return the weight that the prior's falls to."""
         return {"prior_weight": self.weight}
+
+    def _loss_changes(self) -> bool:
+        return True
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         log_probabilities = logits.log_softmax(1)

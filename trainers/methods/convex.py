@@ -5,7 +5,9 @@ Ghazi, Golowich, Kumar, Manurangsi, Zhang, "Deep Learning with Label Differentia
 and their excess risk falls as 1 / sqrt(N), whatever the number of features is.
 
 The loss is multinomial logistic regression, whose gradient (p - e_y) x is linear in the one-hot
-label e_y: an unbiased estimate of the label is enough, and each label is released once. The
+label e_y: an unbiased estimate of the label is enough, and each label is released once. Under a
+prior, labels are released among the likeliest classes (RRTop-k, Corollaries 6 and 10): smaller
+noise, and a bias where the true label is not among them. The
 debiased vector of a noisy label gives the combined gradient of Eq. (7) (LP-RR-SGD, Algorithm 5);
 Gaussian noise on e_y, projected to sum 1, times x is the projected noise of LP-Normal-SGD
 (Algorithm 6).
@@ -22,10 +24,19 @@ from numpy.typing import NDArray
 from scipy.special import log_softmax
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.methods.settings import ConvexConfig, Iterate, LabelMechanism
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.trainers.methods.lp_mst import evidence_of
+from labeldp.trainers.methods.priors import learned_prior
+from labeldp.trainers.methods.settings import (
+    ConvexConfig,
+    Iterate,
+    LabelMechanism,
+    PriorSource,
+    RobustLoss,
+)
 from labeldp.trainers.models.predictors import LinearPredictor, with_constant
 from labeldp.trainers.settings.schedules import EpochMetrics
-from labeldp.trainers.settings.trainer import Given, Trainer, released
+from labeldp.trainers.settings.trainer import Given, LabelSource, Trainer, released
 
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
 _TRUE_GRADIENT = 2.0
@@ -65,11 +76,10 @@ class Convex(Trainer):
         seed = given["seed"]
         given["performance"].limit_threads()
         data.require_numbers(user="convex")
-        mechanism = config.mechanism(data.num_classes)
         self.config = config
         self._seed = seed
         self._data = data
-        self._labels = unbiased_labels(released(labels, mechanism, data).values, mechanism)
+        self._labels, variance = self._released(labels)
         self._pixels = data.pixels
         features = with_constant(data.train_features, self._pixels)
         squared_norms = np.einsum("nd,nd->n", features, features, dtype=np.float64)
@@ -77,11 +87,29 @@ class Convex(Trainer):
         self._features = features * np.float32(self._scale)
         # G^2: an example's gradient has the second moment |x|^2 (|p - e_y|^2 + variance), and |x|^2
         # is 1 on average. The paper bounds its root by 6 K L / epsilon, ten times as much.
-        moment = _TRUE_GRADIENT + label_variance(mechanism) / config.batch_size
+        moment = _TRUE_GRADIENT + variance / config.batch_size
         self._rate = config.step_factor * config.diameter / math.sqrt(moment)
         self._weights = np.zeros((features.shape[1], data.num_classes))
         self._average = np.zeros_like(self._weights)
         self._steps = self._epochs = 0
+
+    def _released(self, labels: LabelSource) -> tuple[NDArray[np.float32], float]:
+        """Request labels; return unbiased vectors [N, K] and the sum of their variances.
+
+        Under a prior they are unbiased for labels among the classes that it finds likely.
+        """
+        config, data = self.config, self._data
+        if config.prior.source is PriorSource.UNIFORM:
+            mechanism = config.mechanism(data.num_classes)
+            values = released(labels, mechanism, data).values
+            return unbiased_labels(values, mechanism), label_variance(mechanism)
+        spent, left = config.prior.split(config.epsilon)
+        prior = learned_prior(config.prior, data, labels, epsilon=spent, delta=config.delta)
+        within = RRWithPrior(epsilon=left)
+        noisy = labels.release(within, prior).values
+        vectors = evidence_of(noisy, prior, within, RobustLoss.DEBIASED)
+        # A one-hot label has the squared length 1; what noise adds to it is the variance.
+        return vectors, float(np.square(vectors).sum(1).mean()) - 1
 
     @property
     def weights(self) -> NDArray[np.float64]:

@@ -99,7 +99,7 @@ class ShuffledStream:
 
 
 class FewLabels(Classifying):
-    """A network in training on some labels and all examples; a subclass has the loss of a step."""
+    """A network in training on some labels and all examples; a subclass has views and a loss."""
 
     def __init__(
         self,
@@ -127,12 +127,13 @@ class FewLabels(Classifying):
         self.steps_per_epoch = config.steps_per_epoch or published_steps
 
     @abstractmethod
-    def _loss(self, step: int) -> Tensor:
-        """Return the loss of a step, counted from 0 over all epochs."""
+    def _views_of(self, chosen: Tensor, others: Tensor) -> tuple[Tensor, ...]:
+        """Return a batch of places among the labels, and of examples without."""
 
-    def _losses(self) -> Iterator[Tensor]:
+    def _batches(self) -> Iterator[tuple[Tensor, ...]]:
         first = (self.epoch_number - 1) * self.steps_per_epoch
-        return map(self._loss, range(first, first + self.steps_per_epoch))
+        for step in range(first, first + self.steps_per_epoch):
+            yield self._views_of(*self._next(step))
 
     def _parts(self) -> dict[str, Any]:
         return {**super()._parts(), "labeled": self._labeled, "unlabeled": self._unlabeled}
@@ -169,14 +170,18 @@ class FixMatch(FewLabels):
                 augment=RandAugment(box=side // 2 if config.box is None else config.box),
             )
 
-    def _loss(self, step: int) -> Tensor:
-        config = self.config
+    def _views_of(self, chosen: Tensor, others: Tensor) -> tuple[Tensor, ...]:
+        # RandAugment sorts a batch by operations, in numbers that differ: no part of a recording.
         generator = self._generator
-        chosen, others = self._next(step)
         unlabeled = self._features[others]
         labeled = self._views.weak(self._features[self._rows[chosen]], generator)
         weak = self._views.weak(unlabeled, generator)
         strong = self._views.strong(unlabeled, generator)
+        return labeled, self._labels[chosen], weak, strong
+
+    def _loss_of_batch(self, *batch: Tensor) -> Tensor:
+        config = self.config
+        labeled, labels, weak, strong = batch
         if config.weak_branch is WeakBranch.JOINT:
             logits = self._logits(torch.cat((labeled, weak, strong)))
             logits_weak = logits[len(labeled) : -len(strong)]
@@ -186,7 +191,7 @@ class FixMatch(FewLabels):
             logits = self._logits(torch.cat((labeled, strong)))
         return fixmatch_loss(
             logits_labeled=logits[: len(labeled)],
-            labels=self._labels[chosen],
+            labels=labels,
             logits_weak=logits_weak,
             logits_strong=logits[-len(strong) :],
             threshold=config.threshold,
@@ -582,18 +587,24 @@ class Vat(FewLabels):
 
     config: VatConfig
 
-    def _loss(self, step: int) -> Tensor:
+    def _recorder(self) -> None:
+        return None  # the loss draws
+
+    def _views_of(self, chosen: Tensor, others: Tensor) -> tuple[Tensor, ...]:
+        labeled = self._inputs(self._features[self._rows[chosen]])
+        return labeled, self._labels[chosen], self._inputs(self._features[others])
+
+    def _loss_of_batch(self, *batch: Tensor) -> Tensor:
         config = self.config
-        chosen, others = self._next(step)
-        labeled = self._logits(self._inputs(self._features[self._rows[chosen]]))
-        unlabeled = self._inputs(self._features[others])
+        examples, labels, unlabeled = batch
+        labeled = self._logits(examples)
         # By themselves, so that batch statistics are those of the perturbed.
         logits = self._logits(unlabeled)
         divergence = adversarial_divergence(
             self._logits, unlabeled, logits, radius=config.radius, generator=self._generator
         )
         free = config.unlabeled_weight * divergence + entropy(logits)
-        return functional.cross_entropy(labeled, self._labels[chosen]) + free
+        return functional.cross_entropy(labeled, labels) + free
 
     def _inputs(self, examples: Tensor) -> Tensor:
         pixels = self._predictor.pixels

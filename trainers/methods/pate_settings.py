@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms._validate import LARGEST_WHOLE_SCALE
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, failure_of, total_of_prices
+from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import (
     Aggregator,
     ConfidentGNMax,
@@ -35,7 +36,13 @@ from labeldp.trainers.base import (
 )
 from labeldp.trainers.methods.settings import PriorSettings
 from labeldp.trainers.settings.trainer import PlannedCharge, TrainerDefaults
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
+from labeldp.trainers.settings.training import (
+    FewLabelsConfig,
+    FixMatchConfig,
+    LearnerConfig,
+    VatConfig,
+    Work,
+)
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
@@ -96,6 +103,12 @@ class _Models:
             return self.network.epochs
         return self.fixmatch.epochs if self.kind == StudentKind.FIXMATCH else 1
 
+    def network_settings(self) -> "LearnerConfig | FewLabelsConfig | None":
+        """Settings of the network that the model is; None for another kind."""
+        if self.kind == StudentKind.NETWORK:
+            return self.network
+        return self.fixmatch if self.kind == StudentKind.FIXMATCH else None
+
     def _check_model(self, data: "PublicData", kind: str, key_of_kind: str) -> None:
         if kind == "network":
             self.network.check_data(data)
@@ -135,6 +148,15 @@ class EnsembleConfig(_Models):
                 "votes on every query; set ensemble.kind=neighbors, or leave it out"
             )
 
+    def work(self, examples: int) -> tuple[Work, ...]:
+        """Return what all teachers learn from where there are N training examples."""
+        network = self.network_settings()
+        if network is None:
+            return ()
+        # A network learns from its own labels alone; FixMatch from the features of all.
+        seen = examples // self.teachers if network is self.network else examples
+        return tuple(part.times(self.teachers) for part in network.work(seen))
+
     @property
     def batch(self) -> int:
         """Teachers that an actor trains in a call, and that are lost together when it dies."""
@@ -144,7 +166,11 @@ class EnsembleConfig(_Models):
 
     def facts(self) -> dict[str, Any]:
         """Return all that decides the votes, as plain values."""
-        return asdict(self)
+        found = asdict(self)
+        # A later setting: votes and answers of earlier versions are found, and not paid again.
+        if not self.network.recipe.cutout:
+            del found["network"]["recipe"]["cutout"]
+        return found
 
     def check_count(self, examples: int) -> None:
         """Refuse more teachers or queries than training examples."""
@@ -213,6 +239,10 @@ class StudentConfig(_Models):
     )
     vat: VatConfig = key(VatConfig(), "Of virtual adversarial training.")
 
+    def network_settings(self) -> "LearnerConfig | FewLabelsConfig | None":
+        """Settings of the network that the student is; None for another kind."""
+        return self.vat if self.kind is StudentKind.VAT else super().network_settings()
+
     @property
     def epochs(self) -> int:
         """Calls of `epoch` until it is trained."""
@@ -268,6 +298,11 @@ class PateConfig(TrainerDefaults):
         "Laplace noise of scale sigma2 / sqrt 2, which `labeldp epsilon pate --aggregator "
         "lnmax` takes as --sigma2.",
     )
+    check_noise: CheckNoise = key(
+        CheckNoise.ON_MAXIMUM,
+        "Counts to which the check of `confident` adds noise: the largest (`on_maximum`), or every "
+        "count (`per_class`, as Algorithm 2 of PATE-FM is printed), which is priced as two checks.",
+    )
     confidence: Weight = key(
         0.95, "With `interactive`: a student more confident than this keeps its own label."
     )
@@ -316,12 +351,26 @@ class PateConfig(TrainerDefaults):
                 f"answers is {self.answers}, but ensemble.queries is {self.ensemble.queries}; "
                 "request fewer answers, or let teachers vote on more queries"
             )
+        confident = self.aggregator is AggregatorKind.CONFIDENT
+        if self.check_noise is CheckNoise.PER_CLASS and not confident:
+            raise ValueError(
+                f"check_noise is {self.check_noise} for aggregator {self.aggregator}; noise on "
+                "every count before the check is an option of confident alone: leave it out"
+            )
         if self.aggregator is AggregatorKind.INTERACTIVE and self.answers < 2:
             raise ValueError("an interactive run has two rounds; request at least 2 answers")
 
     @property
     def _has_check(self) -> bool:
         return self.aggregator in (AggregatorKind.CONFIDENT, AggregatorKind.INTERACTIVE)
+
+    def work(self, examples: int) -> tuple[Work, ...]:
+        """Return what all students learn from; the teachers' work is the ensemble's."""
+        network = self.student.network_settings()
+        if network is None:
+            return ()
+        seen = self.answers if network is self.student.network else examples
+        return tuple(part.times(self.students) for part in network.work(seen))
 
     def calibrated(self) -> "PateConfig":
         """Return these settings with the noise and threshold that they lead to.
@@ -368,7 +417,7 @@ class PateConfig(TrainerDefaults):
         elif self.aggregator is AggregatorKind.LNMAX:
             aggregator = LNMax(scale=noise["sigma2"] / 2**0.5)
         else:
-            aggregator = ConfidentGNMax(**noise)
+            aggregator = ConfidentGNMax(**noise, check_noise=self.check_noise)
             if self.aggregator is AggregatorKind.INTERACTIVE:
                 half = queries // 2
                 some = answers // 2

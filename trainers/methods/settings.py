@@ -2,6 +2,7 @@
 
 import math
 from enum import StrEnum
+from itertools import accumulate
 from typing import Unpack, cast
 
 import numpy as np
@@ -36,7 +37,7 @@ from labeldp.trainers.base import (
 from labeldp.trainers.data.own_files import existing, npy_array
 from labeldp.trainers.settings.schedules import Schedule
 from labeldp.trainers.settings.trainer import Given, PlannedCharge, Trainer, TrainerDefaults
-from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model
+from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model, Work
 
 LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | SubsetSelection | NoNoise
 _EPSILON = "Privacy loss per label."
@@ -458,6 +459,29 @@ class ConvexConfig(NoisyLabels):
         Iterate.AVERAGE,
         "Weights that predict: the `last`, as in the paper, or the `average` of all steps.",
     )
+    prior: PriorSettings = key(
+        PriorSettings(),
+        "Prior and its share of epsilon. With one, labels are released by randomized response on "
+        "the classes that it finds likely (Corollary 10 of the paper).",
+    )
+
+    def __post_init__(self) -> None:
+        other = self.noise is not Noise.RANDOMIZED_RESPONSE
+        if self.prior.source is not PriorSource.UNIFORM and other:
+            raise ValueError(
+                f"noise is {self.noise} and prior.source {self.prior.source}; a prior goes with "
+                "randomized_response: set noise to it, or leave the prior out"
+            )
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
+        """Return what a trial will pay: for its labels, and before that for the prior."""
+        if self.prior.source is PriorSource.UNIFORM:
+            return PlannedCharge.of(self.mechanism(num_classes))
+        spent, left = self.prior.split(self.epsilon)
+        mechanism = RRWithPrior(epsilon=left)
+        before = self.prior.planned_charge(epsilon=spent, delta=self.delta, num_classes=num_classes)
+        release = (mechanism, self.prior, self.epsilon, self.delta)
+        return PlannedCharge.of(mechanism, release=release, before=before)
 
     def start(self, **given: Unpack[Given]) -> Trainer:
         """Return the trainer, which has requested its first releases."""
@@ -557,6 +581,13 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
         """Epochs of a stage, counted from 0; what cannot be divided goes to the first ones."""
         epochs = self.epochs - self.retrain_epochs
         return epochs // self.stages + (stage < epochs % self.stages)
+
+    def work(self, examples: int) -> tuple[Work, ...]:
+        """Return what networks learn from: each stage has the labels of those before, too."""
+        released = accumulate(self.shares)
+        shares = sum(self.stage_epochs(stage) * share for stage, share in enumerate(released))
+        seen = (shares + self.retrain_epochs) * examples
+        return (Work(network=self.learner(), examples=seen, epochs=self.epochs),)
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
         """Return what a trial will pay: epsilon per label, however many stages there are.

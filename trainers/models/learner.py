@@ -20,9 +20,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.optim.swa_utils import AveragedModel
 
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
 from labeldp.trainers.models.optimization import AdamW, Sgd, batches, weight_average
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, logits_of
+from labeldp.trainers.models.training_step import Recorder, TrainingStep, recorder_of
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.schedules import (
     EpochMetrics,
@@ -92,6 +94,21 @@ class CropAndFlip:
         return (length - 1) - (places.abs() - (length - 1)).abs()
 
 
+def square(centers: Tensor, side: int, sides: torch.Size) -> Tensor:
+    """Return where a square lies in each image of these sides, bool [B, 1, H, W].
+
+    `centers` [2, B] are rows and columns anywhere in the image, so that a part may lie outside
+    (DeVries and Taylor 2017, arXiv:1708.04552).
+    """
+    inside = []
+    for center, length in zip(centers, sides, strict=True):
+        first = center[:, None] - side // 2
+        places = torch.arange(length, device=centers.device)
+        inside.append((places >= first) & (places < first + side))
+    rows, columns = inside
+    return rows[:, None, :, None] & columns[:, None, None, :]
+
+
 class Training(Trainer):
     """Epochs and exact resume of a network, whose steps a subclass takes."""
 
@@ -99,6 +116,7 @@ class Training(Trainer):
     _optimizer: Sgd | AdamW
     _generator: torch.Generator
     _average: AveragedModel | None = None
+    _step: TrainingStep | None = None
 
     def __init__(self, *, performance: Performance) -> None:
         performance.limit_threads()
@@ -107,23 +125,40 @@ class Training(Trainer):
         self.epoch_number = 0
 
     @abstractmethod
-    def _losses(self) -> Iterator[Tensor]:
-        """Yield the loss of each step of an epoch; the step is taken before the next one."""
+    def _batches(self) -> Iterator[tuple[Tensor, ...]]:
+        """Yield what each step of an epoch learns from, on the device; set its learning rate.
+
+        The step is taken before the next batch is asked for.
+        """
+
+    @abstractmethod
+    def _loss_of_batch(self, *batch: Tensor) -> Tensor:
+        """Return the loss of a batch."""
+
+    def _recorder(self) -> Recorder | None:
+        """How steps are recorded; None, unless a subclass knows that its loss allows it."""
+        return None
+
+    def _loss_changes(self) -> bool:
+        """Whether the loss is another one in the next epoch, which a recording wouldn't know."""
+        return False
 
     def epoch(self) -> EpochMetrics:
         """Train for one epoch, and evaluate."""
         started = time.perf_counter()
         self.epoch_number += 1
         self.network.train()
+        if self._step is None:
+            self._step = TrainingStep(self._loss_of_batch, self._optimizer, record=self._recorder())
+        if self._loss_changes():
+            self._step.forget()
         total = torch.zeros((), device=self.device)
         steps = 0
-        for loss in self._losses():
-            self._optimizer.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
-            self._optimizer.step()
+        for batch in self._batches():
+            total += self._step(*batch)
+            # Apart from the step, since its weight changes in the first hundred.
             if self._average is not None:
                 self._average.update_parameters(self.network)
-            total += loss.detach()
             steps += 1
             # On an accelerator to look is to wait: there the end of the epoch shows it.
             if self.device.type == "cpu" and not total.isfinite():
@@ -179,6 +214,7 @@ class Classifying(Training):
     ) -> None:
         """Set up the network and its optimizer; `descent` are further settings of `Sgd`."""
         self._data = data
+        self._dropout = dropout
         settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         network = settings.for_training(data, seed, dropout=dropout)
         found = _encoder_of(config, data) if isinstance(config, LearnerConfig) else None
@@ -204,6 +240,17 @@ class Classifying(Training):
 
     def _logits(self, inputs: Tensor) -> Tensor:
         return logits_of(self._forward, inputs, self.performance)
+
+    def _recorder(self) -> Recorder | None:
+        # Own networks may do anything; dropout draws on the processor.
+        settings = self._predictor.settings
+        return recorder_of(
+            self.device,
+            off=not self.performance.capture,
+            compiled=self.performance.compile,
+            own=not isinstance(settings.model, ModelName),
+            draws=bool(self._dropout),
+        )
 
     def predictor(self) -> NetworkPredictor:
         """Return the network apart from its training; it is the same one, not a copy."""
@@ -260,26 +307,31 @@ class Learner(Classifying):
         # alone, the others in the second, and so on.
         own = torch.Generator().manual_seed(int(np.random.SeedSequence(seed).generate_state(3)[2]))
         self._mirrored_first = (torch.rand(len(chosen), generator=own) < 0.5).to(self.device)
+        self._nothing = torch.empty(0, device=self.device)
 
-    def _losses(self) -> Iterator[Tensor]:
+    def _batches(self) -> Iterator[tuple[Tensor, ...]]:
         # The generator of the processor draws all of it, so that a seed gives one order on every
         # device.
         order = batches(len(self._features), self.config.batch_size, self._generator)
         for step, places in enumerate(order):
             self._optimizer.learning_rate = self._rate(self.epoch_number - 1, step)
             rows = places.to(self.device, non_blocking=True)
-            inputs = self._inputs(rows)
-            share = self._mixup_share()
-            if share < 1:
-                inputs = share * inputs + (1 - share) * inputs.flip(0)
-            logits = self._logits(inputs)
-            # Losses refuse other logits. On an accelerator to look is to wait.
-            if self.device.type == "cpu" and not logits.isfinite().all():
-                raise self._diverged()
-            loss = self._loss_of(logits, rows)
-            if share < 1:  # for cross-entropy the same as mixing the targets
-                loss = share * loss + (1 - share) * self._loss_of(logits, rows.flip(0))
-            yield loss
+            draws = self._draws(rows)
+            yield rows, draws, self._mixup_shares()
+
+    def _loss_of_batch(self, *batch: Tensor) -> Tensor:
+        rows, draws, shares = batch
+        inputs = self._inputs(rows, draws)
+        if self.config.mixup:
+            inputs = shares[0] * inputs + shares[1] * inputs.flip(0)
+        logits = self._logits(inputs)
+        # Losses refuse other logits. On an accelerator to look is to wait.
+        if self.device.type == "cpu" and not logits.isfinite().all():
+            raise self._diverged()
+        loss = self._loss_of(logits, rows)
+        if self.config.mixup:  # for cross-entropy the same as mixing the targets
+            loss = shares[0] * loss + shares[1] * self._loss_of(logits, rows.flip(0))
+        return loss
 
     def _rate(self, epoch: int, step: int) -> float:
         """Learning rate of a step of an epoch, both counted from 0."""
@@ -291,25 +343,46 @@ class Learner(Classifying):
             epoch + done, epochs=config.epochs, schedule=config.schedule, warmup=config.warmup
         )
 
-    def _mixup_share(self) -> float:
-        """Share of the batch in its own order; 1 without mixup."""
+    def _mixup_shares(self) -> Tensor:
+        """Shares of the batch in its own order and in the reverse one [2]; none without mixup."""
         alpha = self.config.mixup
         if not alpha:
-            return 1.0
+            return self._nothing
         # Torch has no beta distribution with a generator. Its own state would not be in the kept
         # state.
         seed = torch.randint(2**62, (), generator=self._generator)
-        return float(np.random.default_rng(int(seed)).beta(alpha, alpha))
+        share = float(np.random.default_rng(int(seed)).beta(alpha, alpha))
+        shares = torch.tensor((share, 1 - share), dtype=torch.float32)
+        return shares.to(self.device, non_blocking=True)
 
-    def _inputs(self, rows: Tensor) -> Tensor:
+    def _draws(self, rows: Tensor) -> Tensor:
+        """Draws of the augmentation for a batch on the device; none without it.
+
+        Row and column of the window and whether to mirror [3, B]; with cutout its centers, too.
+        """
+        if not self.config.augment:
+            return self._nothing
+        draws = self._augmentation.draw(len(rows), self._generator)
+        if self.config.recipe.cutout:
+            sides = self._features.shape[2:]
+            shape = (len(rows),)
+            centers = [torch.randint(side, shape, generator=self._generator) for side in sides]
+            draws = torch.cat((draws, torch.stack(centers)))
+        draws = draws.to(self.device, non_blocking=True)
+        if self.config.recipe.flip is Flip.ALTERNATING:
+            draws[2] = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
+        return draws
+
+    def _inputs(self, rows: Tensor, draws: Tensor) -> Tensor:
         batch = self._features[rows]
         if self.config.augment:
-            draws = self._augmentation.draw(len(rows), self._generator)
-            if self.config.recipe.flip is Flip.ALTERNATING:
-                now = self._mirrored_first[rows] ^ (self.epoch_number % 2 == 0)
-                draws = torch.cat((draws[:2].to(self.device), now[None].long()))
-            batch = self._augmentation.carry_out(batch, draws)
-        return batch if self._pixels is None else normalize(batch, *self._pixels)
+            batch = self._augmentation.carry_out(batch, draws[:3])
+        inputs = batch if self._pixels is None else normalize(batch, *self._pixels)
+        if not self.config.recipe.cutout:
+            return inputs
+        # Hidden pixels are the mean of all, which normalization makes 0.
+        hidden = square(draws[3:], self.config.recipe.cutout, batch.shape[2:])
+        return inputs.masked_fill(hidden, 0.0)
 
 
 class OnLabels(Learner):
@@ -353,6 +426,11 @@ def check_fit(config: LearnerConfig, data: PublicData) -> None:
         )
     side = min(data.train_features.shape[2:], default=0)
     crop = config.recipe.crop
+    if config.recipe.cutout and not config.augment:
+        raise ValueError(
+            f"recipe.cutout is {config.recipe.cutout}, but augment is False, and it is one of the "
+            "augmentations: set augment=True (for digits with recipe.flip=none), or leave it out"
+        )
     if config.augment and side <= crop:
         raise ValueError(
             f"recipe.crop is {crop}, but images of {data.name} have {side} rows or columns; take "

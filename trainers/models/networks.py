@@ -1,7 +1,9 @@
-"""The networks: MLP, CNNs small and fast, ResNet18, WRN-28-k, two branches; from explicit seeds.
+"""The networks: MLP, CNNs small and fast, ResNet18, WRN-28-k, Inception; from explicit seeds.
 
-ResNet18: He et al. 2016 (arXiv:1512.03385) with the 3x3 stem that CIFAR needs. WRN-28-k: Zagoruyko
-and Komodakis 2016 (arXiv:1605.07146) as ALIBI and PATE-FM were published with it. `FastCnn` learns
+ResNet18: He et al. 2016 (arXiv:1512.03385) with the 3x3 stem that CIFAR needs; V2, which LP-MST was
+published with, activates before it convolves (arXiv:1603.05027). WRN-28-k: Zagoruyko and Komodakis
+2016 (arXiv:1605.07146) as ALIBI and PATE-FM were published with it. `Inception` is the small one of
+Zhang et al. 2017 (arXiv:1611.03530), for images of 28 x 28 pixels. `FastCnn` learns
 small photographs in minutes: a frozen first layer that whitens patches, convolutions that start as
 the identity, max-pooling before normalization, logits scaled down (Jordan, "94% on CIFAR-10 in 3.29
 seconds on a single GPU", arXiv:2404.00498). Its first layer is fitted to training images without
@@ -11,7 +13,7 @@ WWW 2017): a product of the embeddings of user and movie, beside an MLP on embed
 
 import math
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -76,10 +78,14 @@ def build_model(
                 return FastCnn(input_shape=input_shape, width=width, num_classes=num_classes)
             case ModelName.RESNET18:
                 return ResNet18(channels=input_shape[0], width=width, num_classes=num_classes)
+            case ModelName.RESNET18_V2:
+                return ResNet18V2(channels=input_shape[0], width=width, num_classes=num_classes)
             case ModelName.WIDE_RESNET28:
                 return WideResNet(
                     depth=28, widening=width, channels=input_shape[0], num_classes=num_classes
                 )
+            case ModelName.INCEPTION:
+                return Inception(channels=input_shape[0], width=width, num_classes=num_classes)
 
 
 def _check_features(
@@ -192,6 +198,14 @@ class _BasicBlock(nn.Module):
         return functional.relu(out + self.shortcut(x), inplace=True)
 
 
+def _four_stages(block: Callable[[int, int, int], nn.Module], width: int) -> nn.Sequential:
+    """Two blocks in each stage; from the second on, channels double and the resolution halves."""
+    blocks = [block(width, width, 1), block(width, width, 1)]
+    for outputs in (2 * width, 4 * width, 8 * width):
+        blocks += [block(outputs // 2, outputs, 2), block(outputs, outputs, 1)]
+    return nn.Sequential(*blocks)
+
+
 class ResNet18(nn.Module):
     """ResNet18 for small images: a 3x3 stem without pooling, then four stages of two blocks."""
 
@@ -199,15 +213,8 @@ class ResNet18(nn.Module):
         super().__init__()
         self.conv1 = _conv3x3(channels, width)
         self.norm1 = nn.BatchNorm2d(width)
-        blocks = []
-        inputs = width
-        for stage in range(4):
-            for block in range(2):
-                stride = 2 if stage > 0 and block == 0 else 1
-                blocks.append(_BasicBlock(inputs, width * 2**stage, stride))
-                inputs = width * 2**stage
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(inputs, num_classes)
+        self.blocks = _four_stages(_BasicBlock, width)
+        self.head = nn.Linear(8 * width, num_classes)
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
@@ -223,24 +230,34 @@ def _wide_norm(channels: int) -> nn.BatchNorm2d:
     return nn.BatchNorm2d(channels, momentum=0.001)
 
 
-def _leaky_relu(x: Tensor) -> Tensor:
-    return functional.leaky_relu(x, 0.1)
+#: Slope of the wide network's activation below 0.
+_LEAK = 0.1
 
 
-class _WideBlock(nn.Module):
-    """Pre-activation block; where channels change, the shortcut is a 1x1 convolution."""
+class _PreActivationBlock(nn.Module):
+    """Norm and activation before each convolution; the shortcut is a 1x1 one if channels change."""
 
-    def __init__(self, inputs: int, outputs: int, stride: int, *, first: bool) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        outputs: int,
+        stride: int,
+        *,
+        first: bool = True,
+        norm: Callable[[int], nn.Module] = nn.BatchNorm2d,
+        slope: float = 0.0,
+    ) -> None:
         super().__init__()
+        self.slope = slope
         # Usually the branch sees the activated input and the sum the raw one. Where channels change
         # both see the same: the activated one at first, the raw one in groups 2 and 3.
         self.both = inputs != outputs
         self.raw = self.both and not first
         # A raw block never uses norm1. It has one because the published network does: counts of
         # parameters and stored weights keep their shape.
-        self.norm1 = _wide_norm(inputs)
+        self.norm1 = norm(inputs)
         self.conv1 = _conv3x3(inputs, outputs, stride)
-        self.norm2 = _wide_norm(outputs)
+        self.norm2 = norm(outputs)
         self.conv2 = _conv3x3(outputs, outputs)
         self.shortcut: nn.Module = nn.Identity()
         if inputs != outputs:
@@ -248,11 +265,31 @@ class _WideBlock(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map [B, C, H, W] to [B, outputs, H / stride, W / stride]."""
-        branch = x if self.raw else _leaky_relu(self.norm1(x))
+        branch = x if self.raw else self._activated(self.norm1(x))
         skipped = branch if self.both else x
-        out = self.conv2(_leaky_relu(self.norm2(self.conv1(branch))))
+        out = self.conv2(self._activated(self.norm2(self.conv1(branch))))
         total: Tensor = out + self.shortcut(skipped)
         return total
+
+    def _activated(self, x: Tensor) -> Tensor:
+        return functional.leaky_relu(x, self.slope)
+
+
+class ResNet18V2(nn.Module):
+    """ResNet18 with pre-activation: the last norm and activation follow the last block."""
+
+    def __init__(self, *, channels: int, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(channels, width)
+        self.blocks = _four_stages(_PreActivationBlock, width)
+        self.norm = nn.BatchNorm2d(8 * width)
+        self.head = nn.Linear(8 * width, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images [B, C, H, W] to logits [B, K]."""
+        out = functional.relu(self.norm(self.blocks(self.conv1(x))))
+        logits: Tensor = self.head(out.mean((2, 3)))
+        return logits
 
 
 class WideResNet(nn.Module):
@@ -272,7 +309,14 @@ class WideResNet(nn.Module):
             outputs = 16 * widening * 2**group
             for block in range((depth - 4) // 6):
                 stride = 2 if group > 0 and block == 0 else 1
-                blocks.append(_WideBlock(inputs, outputs, stride, first=group == 0))
+                blocks.append(
+                    _PreActivationBlock(
+                        *(inputs, outputs, stride),
+                        first=group == 0,
+                        norm=_wide_norm,
+                        slope=_LEAK,
+                    )
+                )
                 inputs = outputs
         self.blocks = nn.Sequential(*blocks)
         self.norm = _wide_norm(inputs)
@@ -286,7 +330,74 @@ class WideResNet(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
         out: Tensor = self.blocks(self.conv1(x))
-        logits: Tensor = self.head(_leaky_relu(self.norm(out)).mean((2, 3)))
+        out = functional.leaky_relu(self.norm(out), _LEAK)
+        logits: Tensor = self.head(out.mean((2, 3)))
+        return logits
+
+
+class _ConvNorm(nn.Sequential):
+    """Convolution, normalization that shifts and does not scale, ReLU."""
+
+    def __init__(self, inputs: int, outputs: int, side: int, stride: int = 1) -> None:
+        norm = nn.BatchNorm2d(outputs)
+        norm.weight.requires_grad_(False)
+        super().__init__(
+            nn.Conv2d(inputs, outputs, side, stride=stride, padding=side // 2, bias=False),
+            norm,
+            nn.ReLU(inplace=True),
+        )
+
+
+class _Branches(nn.Module):
+    """Outputs of two branches side by side, along the channels."""
+
+    def __init__(self, one: nn.Module, other: nn.Module) -> None:
+        super().__init__()
+        self.one = one
+        self.other = other
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, C, H, W] to the channels of both branches."""
+        return torch.cat((self.one(x), self.other(x)), dim=1)
+
+
+#: Channels of the 1x1 and 3x3 convolutions of each block at `width` 96. A block without a 1x1 one
+#: halves the resolution: its 3x3 convolution stands beside a max-pooling of its input.
+_INCEPTION = (
+    *((32, 32), (32, 48), (0, 80)),
+    *((112, 48), (96, 64), (80, 80), (48, 96), (0, 96)),
+    *((176, 160), (176, 160)),
+)
+_INCEPTION_WIDTH = 96
+
+
+class Inception(nn.Module):
+    """The small Inception of Zhang et al. 2017, Appendix A; `width` scales all channels.
+
+    It has 1,649,402 weights that learn for three channels and ten classes, as published.
+    """
+
+    def __init__(self, *, channels: int, width: int, num_classes: int) -> None:
+        super().__init__()
+        self.conv1 = _ConvNorm(channels, width, 3)
+        blocks: list[nn.Module] = []
+        inputs = width
+        for single, triple in _INCEPTION:
+            ones, threes = (max(1, n * width // _INCEPTION_WIDTH) for n in (single, triple))
+            if single:
+                blocks.append(_Branches(_ConvNorm(inputs, ones, 1), _ConvNorm(inputs, threes, 3)))
+                inputs = ones + threes
+            else:
+                halved = _ConvNorm(inputs, threes, 3, stride=2)
+                blocks.append(_Branches(halved, nn.MaxPool2d(3, stride=2, padding=1)))
+                inputs += threes
+        self.blocks = nn.Sequential(*blocks)
+        self.head = nn.Linear(inputs, num_classes)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map images [B, C, H, W] to logits [B, K]."""
+        found: Tensor = self.blocks(self.conv1(x))
+        logits: Tensor = self.head(found.mean((2, 3)))
         return logits
 
 

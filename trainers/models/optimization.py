@@ -41,7 +41,7 @@ class Sgd:
         bias_rate: float = 1.0,
         decoupled: bool = False,
     ) -> None:
-        self.learning_rate = learning_rate
+        self._learning_rate = learning_rate
         self._momentum = momentum
         self._nesterov = nesterov and momentum > 0
         self._decoupled = decoupled
@@ -60,6 +60,35 @@ class Sgd:
             [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
             for parameters, _, _ in self._groups
         ]
+        #: Rate and decoupled decay of each group on the device, once `keep_rates_on` was called.
+        self._on_device: list[tuple[Tensor, Tensor]] = []
+
+    @property
+    def learning_rate(self) -> float:
+        """That of weights in the next step."""
+        return self._learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, rate: float) -> None:
+        self._learning_rate = rate
+        for group, kept in zip(self._groups, self._on_device, strict=False):
+            for tensor, number in zip(kept, self._rates_of(group), strict=True):
+                tensor.fill_(number)
+
+    def keep_rates_on(self, device: torch.device) -> None:
+        """Read rates from memory of the device, where a recorded step finds later ones too."""
+        self._on_device = [
+            (
+                torch.tensor(rate, dtype=torch.float32, device=device),
+                torch.tensor(kept, dtype=torch.float32, device=device),
+            )
+            for rate, kept in map(self._rates_of, self._groups)
+        ]
+
+    def _rates_of(self, group: tuple[list[nn.Parameter], float, float]) -> tuple[float, float]:
+        """Learning rate of a group, and what a decoupled decay leaves of a parameter."""
+        _, decay, times = group
+        return self._learning_rate * times, 1 - self._learning_rate * decay
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -70,7 +99,11 @@ class Sgd:
     @torch.no_grad()
     def step(self) -> None:
         """Move every parameter that has a gradient."""
-        for (members, decay, rate), velocities in zip(self._groups, self._velocities, strict=True):
+        rates: list[tuple[Any, Any]] = [*self._on_device] or [*map(self._rates_of, self._groups)]
+        for group, velocities, (rate, kept) in zip(
+            self._groups, self._velocities, rates, strict=True
+        ):
+            members, decay, _ = group
             parameters: list[Tensor] = []
             gradients: list[Tensor] = []
             moving: list[Tensor | None] = []
@@ -80,7 +113,7 @@ class Sgd:
                     gradients.append(parameter.grad)
                     moving.append(velocity)
             if self._decoupled:
-                torch._foreach_mul_(parameters, 1 - self.learning_rate * decay)
+                torch._foreach_mul_(parameters, kept)
             torch_sgd(
                 parameters,
                 gradients,
@@ -88,7 +121,7 @@ class Sgd:
                 fused=True,
                 weight_decay=0.0 if self._decoupled else decay,
                 momentum=self._momentum,
-                lr=self.learning_rate * rate,
+                lr=rate,
                 dampening=0.0,
                 nesterov=self._nesterov,
                 maximize=False,

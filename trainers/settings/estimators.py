@@ -66,6 +66,8 @@ class EstimatorPredictor(Kept, Predictor):
     def predict(self, features: Any) -> NDArray[np.float32]:
         """Probabilities of the classes [N, K] for rows [N, D]."""
         found = np.zeros((len(features), self.num_classes), dtype=np.float32)
+        if len(features) == 0:  # without canaries; scikit-learn refuses no rows
+            return found
         rows = np.asarray(features).reshape(len(features), -1)
         seen = np.asarray(self.estimator.classes_, dtype=int)
         found[:, seen] = self.estimator.predict_proba(rows)

@@ -118,6 +118,11 @@ class Recipe:
         "other epoch) or `none` (digits, letters).",
     )
     crop: Whole = key(4, "Largest shift of a random crop, in pixels, with `augment`.")
+    cutout: Whole = key(
+        0,
+        "Side in pixels of a square at a random place of each image that is hidden (set to the "
+        "mean), with `augment`; 0 hides nothing.",
+    )
     bias_rate: Positive = key(
         1.0, "Factor on the learning rate of biases and other one-dimensional parameters."
     )

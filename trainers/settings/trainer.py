@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # torch, which plans and prices have no use for
     from labeldp.trainers.methods.pate_settings import EnsembleConfig
     from labeldp.trainers.methods.settings import PriorSettings
     from labeldp.trainers.settings.estimators import Predictor
+    from labeldp.trainers.settings.training import Work
 
 
 P = TypeVar("P", bound="Predictor")
@@ -206,6 +207,10 @@ class TrainerDefaults:
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that do not fit, before any trial starts; all data fit."""
 
+    def work(self, examples: int) -> "tuple[Work, ...]":
+        """Return what networks learn from where there are N training examples; there are none."""
+        return ()
+
 
 class TrainerConfig(Protocol):
     """A method's settings: made by `settings`, with plain keys.
@@ -231,6 +236,9 @@ class TrainerConfig(Protocol):
     @property
     def delta(self) -> float:
         """Delta at which epsilon is stated where releases are not pure."""
+
+    def work(self, examples: int) -> "tuple[Work, ...]":
+        """Return what its networks learn from where there are N training examples."""
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
         """Return what a trial will pay; None where it requests no labels at all."""

@@ -1,6 +1,6 @@
 """How networks are trained: with labels, by FixMatch on few of them, and without any."""
 
-from dataclasses import fields
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -8,7 +8,7 @@ from pydantic import PlainValidator
 
 from labeldp.trainers.base import (
     Count,
-    File,
+    FileOrPretrained,
     Flag,
     Fraction,
     ModelName,
@@ -34,6 +34,19 @@ SCHEDULE = (
 )
 _MODEL = "Network, or `module:Name` of your own."
 _WIDTH = "Width of the network: its units, channels or factor. Null: the network's default."
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """What networks of these settings learn from: examples with repeats, and epochs of them all."""
+
+    network: "LearnerConfig | FewLabelsConfig"
+    examples: float
+    epochs: int
+
+    def times(self, networks: int) -> "Work":
+        """Return the work of so many networks."""
+        return replace(self, examples=networks * self.examples, epochs=networks * self.epochs)
 
 
 class _Trained:
@@ -74,10 +87,11 @@ class LearnerConfig(_Trained):
     )
     dropout: Fraction = key(0.0, "Dropout rate of the hidden units. For `mlp` only.")
     recipe: Recipe = key(Recipe(), "Further ways to train, which the fast network uses.")
-    encoder: File | None = key(
+    encoder: FileOrPretrained | None = key(
         None,
-        "File that `labeldp self-supervise` wrote for the same images, model and width; the "
-        "network starts from its weights. Null: from random weights.",
+        "File that `labeldp self-supervise` wrote for the same images, model and width, or "
+        "`pretrained:NAME` for the fast network at width 32, trained here on a data set whose "
+        "labels you call public. The network starts from its weights. Null: from random weights.",
     )
 
     def check_data(self, data: "PublicData") -> None:
@@ -91,6 +105,11 @@ class LearnerConfig(_Trained):
         """Whether `check_data` accepts all images, or all tables of numbers."""
         views = self.augment or self.recipe.mirrored
         return self.model is ModelName.MLP and not views and self.encoder is None
+
+    def work(self, examples: int) -> tuple[Work, ...]:
+        """Return what a network learns from where there are N training examples."""
+        seen = self.epochs * examples
+        return (Work(network=self.learner(), examples=seen, epochs=self.epochs),)
 
     def learner(self, **changes: Any) -> "LearnerConfig":
         """Return how a network is trained, less what a method adds to it, with some changes."""
@@ -130,6 +149,17 @@ class FewLabelsConfig(_Trained):
     average_decay: Fraction = key(
         0.999, "Decay of the moving average of weights, which makes the predictions."
     )
+
+    @property
+    def examples_a_step(self) -> int:
+        """Labeled and unlabeled examples of a step, each as often as a network sees it."""
+        return self.batch_size * (1 + 2 * self.unlabeled_ratio)
+
+    def work(self, examples: int) -> tuple[Work, ...]:
+        """Return what a network learns from where there are N training examples."""
+        steps = self.epochs * (self.steps_per_epoch or max(1, examples // self.batch_size))
+        seen = steps * self.examples_a_step
+        return (Work(network=self, examples=seen, epochs=self.epochs),)
 
 
 @settings

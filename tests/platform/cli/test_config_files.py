@@ -189,19 +189,20 @@ def test_a_secret_of_the_environment_is_in_no_record(
 
 
 def test_the_configuration_of_a_sweep_is_yaml_with_meanings_and_an_input() -> None:
-    text = words("config", "quickstart", "--line", "AG", "--smoke", "seed=3")
-    assert text.startswith("# quickstart, line 'AGIBI'\n")
+    text = words("config", "quickstart", "--line", "rand", "--smoke", "seed=3")
+    assert text.startswith("# quickstart, line 'randomized response'\n")
     assert "  # Privacy loss per label; noise `none` ignores it." in text
     found = yaml.safe_load(text)
-    assert found["trainer"]["noise"] == "gaussian" and found["seed"] == 3
-    assert found["trainer"]["epochs"] == 3 and found["trainer"]["epsilon"] == [0.5, 1, 2, 4, 8]
-    assert answer("config", "quickstart", "--line", "AG", "--smoke", "seed=3") == found
-    assert "--line NAME shows 'AGIBI', 'randomized response', 'no privacy'" in words(
-        "config", "quickstart"
+    assert found["trainer"]["noise"] == "randomized_response" and found["seed"] == 3
+    assert found["trainer"]["epochs"] == 3 and found["trainer"]["epsilon"] == [1, 2, 8]
+    assert answer("config", "quickstart", "--line", "rand", "--smoke", "seed=3") == found
+    assert (
+        "--line NAME shows 'PATE', 'LP-MST', 'default', 'randomized response', 'no privacy'"
+        in words("config", "quickstart")
     )
     Path("again.yaml").write_text(text)
-    plan = answer("plan", "quickstart", "--smoke", "--only", "AGIBI", "seed=3")
-    again = answer("plan", "quickstart", "--only", "AGIBI", "--config", "again.yaml")
+    plan = answer("plan", "quickstart", "--smoke", "--only", "rand", "seed=3")
+    again = answer("plan", "quickstart", "--only", "rand", "--config", "again.yaml")
     assert again["configurations"] == plan["configurations"]
     drawn = yaml.safe_load(words("config", "search_quickstart"))["trainer"]
     assert drawn["width"] == {"choice": [32, 64, 128, 256]}

@@ -140,7 +140,7 @@ def test_a_plan_names_what_stands_in_the_way() -> None:
     assert not found["fits"] and "labeldp data fetch mnist" in " ".join(found["problems"])
     found = answer("plan", QUICKSTART, "audit.canaries=100000", code=ExitCode.CANNOT_FIT)
     assert not found["fits"] and "100000" in " ".join(found["problems"])
-    found = answer("plan", QUICKSTART, "trainer.epsilon=3", "trainer.noise=laplace")
+    found = answer("plan", QUICKSTART, "--only", "ALIBI", "trainer.epsilon=3")
     assert set(found) >= {"trials", "epsilons", "releases", "gpu_hours", "fits", "problems"}
     assert (found["epsilons"], found["releases"], found["gpu_hours"]) == ([3.0], 1, 0.0)
     assert (found["fits"], found["problems"]) == (True, [])
@@ -173,7 +173,9 @@ def test_every_sweep_can_be_planned_at_every_size(sweep: str) -> None:
     if '"home": ' in (SWEEPS / sweep).read_text():
         home = planned(str(SWEEPS / sweep), "--preset", "home")
         assert 1 <= home["trials"] <= full["trials"]
-        assert home["gpu_hours"] == 0 < full["gpu_hours"]
+        assert home["gpu_hours"] == 0
+        # Of data that can't be read nothing is known.
+        assert (full["gpu_hours"] > 0) == (full["labels"] > 0)
 
 
 def test_a_broken_sweep_file_is_named(tmp_path: Path) -> None:
@@ -201,7 +203,7 @@ def test_a_budget_that_all_but_the_baseline_fits() -> None:
     assert problem.endswith('leave it out with --without "no privacy"')
     found = answer(*limits, "--without", "no privacy")
     assert (found["trials"], found["fits"]) == (15, True)
-    assert found["epsilons"] == [0.5, 1.0, 2.0, 4.0, 8.0]
+    assert sorted({round(each, 9) for each in found["epsilons"]}) == [1.0, 2.0, 8.0]
 
 
 SEARCH = ("plan", QUICKSTART, "--only", "ALIBI", "--search", "optuna", "--trials", "12")

@@ -1,5 +1,6 @@
 """tracking_server: a free port, what to click, and nothing left behind; MLflow is played."""
 
+import json
 import os
 import signal
 import socket
@@ -77,10 +78,12 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
 
 def test_the_links_list_the_trials_and_not_the_run_that_hides_them(results: Path) -> None:
     place = links("http://127.0.0.1:5000", experiment="1", runs=[])["chart"].partition("#/")[2]
-    asked = parse_qs(urlsplit(place).query)
-    (search,), (order,) = asked["searchFilter"], asked["orderByKey"]
-    assert order == "metrics.`epsilon`"  # by time the page shows the sweep's run again
+    (key,) = parse_qs(urlsplit(place).query)["viewStateShareKey"]
     client = MlflowClient(tracking_uri=default_uri(results))
+    tags = client.get_experiment("1").tags
+    state = json.loads(json.loads(tags[f"mlflow.sharedViewState.{key}"])["state"])
+    search = state["searchFilter"]
+    assert state["orderByKey"] == "metrics.`epsilon`"  # by time it shows the sweep's run again
     assert len(client.search_runs(["1"])) == 2
     assert [run.info.run_name for run in client.search_runs(["1"], search)] == ["a trial"]
 

@@ -1,5 +1,6 @@
 """Tracking: one complete run per trial, in a store that answers."""
 
+import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -52,6 +53,31 @@ def test_more_points_and_settings_than_fit_into_a_batch(tracker: Tracker) -> Non
     params = client.get_run(run_id).data.params
     assert len(params) == len(settings)
     assert params["extra.249"] == "249" and params["long"].startswith("y" * 5000)
+
+
+def test_what_is_infinite_or_was_not_measured_is_missing(tracker: Tracker) -> None:
+    silent = {"epsilon_m_paper_low": 0.0, "epsilon_m_paper_high": 0.0}
+    record = a_record("a" * 16, figures={"epsilon": math.inf, "epsilon_m_high": math.inf, **silent})
+    data = ("digits", "f" * 64)
+    run_id = tracker.write(record, name="a trial", tags={}, texts={}, data=data)
+    client = MlflowClient(tracking_uri=tracker.uri)
+    run = client.get_run(run_id)
+    metrics = run.data.metrics
+    assert metrics["epsilon_m"] == metrics["epsilon_m_low"] == record.metrics["epsilon_m_low"]
+    assert not {"epsilon", "epsilon_m_high", *silent} & metrics.keys()
+    assert run.data.tags["infinite"] == "epsilon, epsilon_m_high"
+    assert run.inputs is not None
+    (source,) = run.inputs.dataset_inputs
+    assert source.dataset.name == "digits" and source.dataset.digest == "f" * 36
+    guessed = {"epsilon_m_paper_low": 0.1, "epsilon_m_paper_high": 2.0, "epsilon_m_ceiling": 0.0}
+    run_id = written(tracker, "b" * 16, figures=guessed)
+    metrics = client.get_run(run_id).data.metrics
+    assert metrics["epsilon_m_paper_high"] == 2.0
+    assert "epsilon_m" not in metrics, "no attack was made"
+    totals = {"epsilon_total": math.inf, "trials": 2.0}
+    tracker.close_parent(metrics=totals, files=[], texts={}, finished=True)
+    parent = client.get_run(tracker.parent_run_id).data
+    assert parent.metrics == {"trials": 2.0} and parent.tags["infinite"] == "epsilon_total"
 
 
 def test_a_second_start_drops_half_written_runs(tracker: Tracker, tmp_path: Path) -> None:

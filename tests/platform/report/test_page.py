@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import TEMPLATES
 from labeldp.platform.report.figures import Line, curves_of, png, styles_of, trade_off
 from labeldp.platform.report.ledger import Audience
-from labeldp.platform.report.page import page
+from labeldp.platform.report.page import page, write_report
 from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.trainers.data.splits import FeatureProvenance, League
@@ -67,6 +68,31 @@ def test_the_public_page_has_nothing_of_the_owners() -> None:
     for found in (owner, public):
         assert not {"0.1234", "12.34", "0.5678", "56.78"} & set(found.text.split())
         assert "private/" not in found.text
+
+
+def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
+    at: dict[str, dict[str, Any]] = {
+        "a": {"trainer.epsilon": 3.0},
+        "b": {"trainer.epsilon": 3.1},
+        "c": {"trainer.epsilon": 6.0},
+        "d": {"trainer.epsilon": 6.0, "trainer.post_processing": "softmax"},
+    }
+    records = [
+        a_record(name, variant=name, changes={"data.name": "cifar100", **changes})
+        for name, changes in at.items()
+    ]
+    head, *rows = made(records).tables[0]
+    place = head.index("published, %")
+    assert [" ".join(row[place].split()) for row in rows] == [
+        "51.60 / 55.00 Malek et al. 2021, Table 1; Malek et al. 2021, Table 2",
+        "",
+        "71.50 Malek et al. 2021, Table 2",
+        "",
+    ]
+    assert "published, %" not in made(comparison()).tables[0][0]
+    write_report(records, folder=tmp_path, title="small")
+    kept = pd.read_csv(tmp_path / "pareto.csv")
+    assert kept["published"].dropna().tolist() == [0.55, 0.715]
 
 
 def test_names_are_shown_and_never_run() -> None:

@@ -448,3 +448,24 @@ def test_an_estimated_accuracy_is_called_one_and_a_lottery_a_lottery() -> None:
     (text,) = finding(clear, choose_by=ChooseBy.ESTIMATED).sentences
     assert "is about 90.0% accurate" in text and "noise" not in text
     assert "Noise decides" not in finding(loud, choose_by=ChooseBy.TEST).sentences[0]
+
+
+def test_the_report_first_says_what_to_use() -> None:
+    dear = a_record("a" * 16, accuracy=0.93, epsilon=8.0, epsilon_m_low=1.5)
+    cheap = a_record("b" * 16, variant="default", accuracy=0.90, epsilon=1.0, epsilon_m_low=0.5)
+    rival = a_record("c" * 16, variant="PATE", accuracy=0.60, epsilon=1.0)
+    bare = a_record("d" * 16, variant="no privacy", accuracy=0.99, epsilon=math.inf)
+    advice = finding([dear, cheap, rival, bare]).advice
+    assert advice.startswith("Use default at epsilon 1: it is 90.0% accurate, and an attacker's")
+    assert "from 50% to 73.2% at most; the attack found no more than 0.50" in advice
+    assert "less than the best, ALIBI at epsilon 8, and is nearly as good." in advice
+    assert advice.endswith("Next best there is PATE, which is 60.0% accurate.")
+    assert advice.split("; the attack")[0] in page([dear, cheap, rival, bare], title="x").replace(
+        "&#39;", "'"
+    )
+    assert "the attack" not in finding([cheap], with_attack=False).advice
+    far = a_record("e" * 16, accuracy=0.96, epsilon=8.0)
+    assert finding([far, cheap]).advice.startswith("Use ALIBI at epsilon 8")
+    assert finding([bare]).advice == ""
+    majority = {"majority_share": 0.95}
+    assert finding([a_record("f" * 16, figures=majority)]).advice == ""

@@ -93,13 +93,13 @@ def test_smoke_and_presets_change_every_variant_its_axes_and_resources() -> None
     changes, space = {"trainer.epochs": 9}, {"trainer.epsilon": Grid(3.0)}
     sweep = replace(
         a_sweep(),
-        resources=Resources(cpus=1, gpus=1),
-        gpu_hours_per_trial=2.0,
+        resources=Resources(cpu=1, gpu=1),
+        needs_gpu=True,
         presets={"home": Preset(changes=changes, space=space, resources=Resources())},
     )
     home, smoke = resized(sweep, sweep.presets["home"]), resized(sweep, sweep.smoke)
     assert settings(home) == [("ALIBI", 3.0, 9), ("AGIBI", 3.0, 9), ("no privacy", 1.0, 9)]
-    assert (home.resources, home.gpu_hours_per_trial) == (Resources(), 0.0)
+    assert (home.resources, home.needs_gpu) == (Resources(), False)
     assert settings(smoke) == [("ALIBI", 8.0, 1), ("AGIBI", 8.0, 1), ("no privacy", 1.0, 1)]
     assert settings(resized(home, home.smoke)) == settings(smoke), "smoke has the last word"
 

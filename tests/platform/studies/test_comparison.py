@@ -17,6 +17,8 @@ import labeldp
 from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
+from labeldp.mechanisms.pate.aggregators import GNMax
+from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.settings.configuration import ConfigurationError
 from labeldp.platform.settings.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
@@ -31,7 +33,12 @@ from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.methods.attribute_inference import AdultEnsemble, adult_votes, infer_attribute
+from labeldp.trainers.methods.attribute_inference import (
+    AdultEnsemble,
+    Attribute,
+    adult_votes,
+    infer_attribute,
+)
 from labeldp.trainers.settings.schedules import Flip
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import swept
@@ -116,11 +123,37 @@ def test_the_rule_and_the_ranking_by_hand() -> None:
     phd = np.array([[60, 40], [30, 70], [10, 90]])  # consensus .6, .7, .9
     others = np.array([[80, 20], [5, 95], [75, 25], [90, 10]])  # .8, .95, .75, .9
     found = infer_attribute(phd, others)
-    assert found.consensus_phd == pytest.approx(1 / 3)
+    assert found.consensus_group == pytest.approx(1 / 3)
     assert found.consensus_others == pytest.approx(3 / 4)  # .75 itself is low
     assert found.balanced_accuracy == pytest.approx((2 / 3 + 3 / 4) / 2)
+    # On as many of each group, 2/3 of the calls are right for one and 1/4 wrong for the other.
+    assert found.precision == pytest.approx((2 / 3) / (2 / 3 + 1 / 4))
     # pairs with the PhD holder below: 4 + 4 + 1 of 12, and one tie
     assert found.auc == pytest.approx((9 + 0.5) / 12)
+
+
+def test_a_learned_attacker_needs_no_rule_and_counts_a_group() -> None:
+    """Both groups have the same consensus, but of other answers: the rule sees nothing."""
+    generator = np.random.default_rng(0)
+    yes = generator.binomial(100, 0.8, 200)
+    no = generator.binomial(100, 0.2, 300)
+    group, others = (np.stack([100 - each, each], axis=1) for each in (yes, no))
+    found = infer_attribute(group, others)
+    assert found.balanced_accuracy == pytest.approx(0.5, abs=0.1)
+    assert found.learned > 0.95 and found.share_error < 0.05
+    same = infer_attribute(group, group[:100])
+    assert same.learned == pytest.approx(0.5, abs=0.15) and same.share_error > 0.15
+
+
+def test_fair_teachers_agree_about_the_group_as_about_others(tmp_path: Path) -> None:
+    write_adult(tmp_path / "adult", rows=2000)
+    plain = AdultEnsemble(teachers=15, trees=5, others=300, attribute=Attribute.OVER_60)
+    votes = [adult_votes(tmp_path / "adult", replace(plain, fair=fair)) for fair in (False, True)]
+    assert votes[0].group.sum(1).tolist() == [15] * len(votes[0].group)
+    # Income follows the age that no teacher sees: the old look like the young, of whom there are
+    # more, unless every teacher learns from as many of them.
+    assert votes[1].accuracy_group > votes[0].accuracy_group + 0.1
+    assert votes[1].accuracy_others < votes[0].accuracy_others
 
 
 def write_adult(folder: Path, *, rows: int = 400) -> None:
@@ -162,7 +195,11 @@ HISTOGRAMS = "dataset,sample,level,c0,c1,c2\nmnist,1,H,100,3,2\nmnist,2,L,50,35,
 def smoke() -> LeakageStudy:
     study: LeakageStudy = runpy.run_path(str(ROOT / "sweeps" / "vote_leakage.py"))["SMOKE"]
     ensemble = replace(study.ensemble, teachers=10, others=40)
-    return replace(study, ensemble=ensemble, attribute_people=5, questions=50)
+    # In the small file all are white women.
+    attributes = (Attribute.DOCTORATE, Attribute.OVER_60)
+    return replace(
+        study, ensemble=ensemble, attributes=attributes, attribute_people=5, questions=50
+    )
 
 
 @pytest.fixture
@@ -189,11 +226,12 @@ def test_everything_is_measured(
     write_adult(tmp_path / "adult")
     found = ran(smoke, tmp_path, capsys, "--data", str(tmp_path), "--votes", str(votes))
     assert found["experiment"] == "vote_leakage" and found["missing"] == []
-    attribute = {(row["votes"], row["seen"]): row for row in found["attribute_inference"]}
-    assert len(attribute) == 4
+    rows = found["attribute_inference"]
+    assert [row["attribute"] for row in rows] == ["doctorate"] * 7 + ["over_60"] * 6
+    attribute = {(row["votes"], row["seen"]): row for row in rows[:7]}
     published = attribute["published, scaled by each group's own", "votes"]
-    assert (published["consensus_phd"], published["consensus_others"]) == (0.0, 0.5)
-    one = attribute["own teachers, scaled by training rows", "1 answer each"]
+    assert (published["consensus_group"], published["consensus_others"]) == (0.0, 0.5)
+    one = attribute["own teachers", "1 answer each"]
     assert one["auc"] == pytest.approx(0.5, abs=0.01)  # one answer tells nothing of consensus
     assert [row["attacker"] for row in found["reconstruction"]] == [
         "answers",
@@ -202,7 +240,19 @@ def test_everything_is_measured(
     assert found["defenses"][0]["defense"] == "none"
     assert found["defended_votes"] == "published mnist"
     report = Path(found["report"]).read_text()
-    for heading in ("PhD holders", "Histograms recovered", "Defenses (published mnist votes)"):
+    service = GNMax(noise_std=40.0)
+    prices = {row["consensus"]: row["epsilon"] for row in found["costs"]}  # of the most answers
+    assert len(found["costs"]) == 6 and set(prices) == {"high consensus", "low consensus"}
+    votes_of = {"high consensus": [100, 3, 2], "low consensus": [50, 35, 20]}
+    for consensus, histogram in votes_of.items():
+        every = service.costs(np.tile(histogram, (2000, 1)), Accounting.COUNTS)
+        assert prices[consensus] == pytest.approx(every.cost(delta=1e-5).epsilon)
+    assert Path(found["report"]).with_name("reconstruction.svg").exists()
+    for heading in (
+        "Attributes inferred",
+        "Histograms recovered",
+        "Defenses (published mnist votes)",
+    ):
         assert f"## {heading}" in report
 
 

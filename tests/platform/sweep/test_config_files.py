@@ -282,14 +282,14 @@ lines:
 space: {trainer.learning_rate: {loguniform: [.01, 1]}}
 samples: 3
 presets:
-  home: {changes: {trainer.epochs: 2}, samples: 2, resources: {cpus: 2}, lines: [{name: c}]}
-resources: {cpus: 2, gpus: .5}
-teacher: {cpus: 1}
+  home: {changes: {trainer.epochs: 2}, samples: 2, resources: {cpu: 2}, lines: [{name: c}]}
+resources: {cpu: 2, gpu: .5}
+teacher: {cpu: 1}
 budget: {epsilon: 8, delta: 1e-5}
 search: {trials: 4, seed: 1}
 stop: {grace_epochs: 2, keep_one_in: 3}
 choose_by: estimated
-gpu_hours_per_trial: 1.5
+needs_gpu: true
 """
 
 
@@ -315,17 +315,17 @@ def test_a_sweep_has_everything_that_one_in_python_has(tmp_path: Path) -> None:
             "home": Preset(
                 changes={"trainer.epochs": 2},
                 samples=2,
-                resources=Resources(cpus=2),
+                resources=Resources(cpu=2),
                 variants=[Variant(name="c")],
             )
         },
-        resources=Resources(cpus=2, gpus=0.5),
-        teacher=Resources(cpus=1),
+        resources=Resources(cpu=2, gpu=0.5),
+        teacher=Resources(cpu=1),
         budget=Budget(epsilon=8, delta=1e-5),
         search=OptunaSearch(trials=4, seed=1),
         stop=AshaStop(grace_epochs=2, keep_one_in=3),
         choose_by=found.choose_by,
-        gpu_hours_per_trial=1.5,
+        needs_gpu=True,
     )
     assert found.choose_by is not None and found.choose_by.value == "estimated"
 
@@ -344,7 +344,7 @@ def test_a_sweep_on_the_base_of_another(tmp_path: Path) -> None:
             "name: x\nlines:\n  - name: A\n    changs: {}",
             "line 4: unknown key 'lines[0].changs'; did",
         ),
-        ("name: x\nresource: {cpus: 2}", "line 2: unknown key 'resource'; did you mean resources"),
+        ("name: x\nresource: {cpu: 2}", "line 2: unknown key 'resource'; did you mean resources"),
         (
             "name: x\nbudget: {epsilom: 2}",
             "line 2: unknown key 'budget.epsilom'; did you mean epsil",

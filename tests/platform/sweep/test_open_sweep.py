@@ -24,20 +24,11 @@ from labeldp.platform.sweep.driver import check, run_sweep
 from labeldp.platform.sweep.open_sweep import (
     _coin_seed,
     budget_left,
-    check_one_writer,
     known_ledger,
 )
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep
-
-
-def test_one_file_is_written_by_one_machine() -> None:
-    one, two = a_cluster((4.0, 0.0)), a_cluster((4.0, 0.0), (4.0, 0.0))
-    check_one_writer("sqlite:////results/mlflow.db", one)
-    check_one_writer("http://127.0.0.1:5000", two)
-    with pytest.raises(ValueError, match=r"mlflow\.db is one file.*has 2 nodes.*a server"):
-        check_one_writer("sqlite:////results/mlflow.db", two)
 
 
 def trials(*seeds: int | None) -> list[PlannedTrial]:
@@ -159,28 +150,28 @@ def test_a_report_holds_all_trials_of_the_folder_whatever_this_command_ran(tmp_p
 
 
 def test_a_share_of_a_gpu_is_dropped_without_gpus_unless_required() -> None:
-    wanted = Resources(cpus=2, gpus=0.5)
-    assert place(wanted, a_cluster((2, 0)), gpu_required=False) == Resources(cpus=2, gpus=0)
+    wanted = Resources(cpu=2, gpu=0.5)
+    assert place(wanted, a_cluster((2, 0)), gpu_required=False) == Resources(cpu=2, gpu=0)
     assert place(wanted, a_cluster((2, 1)), gpu_required=False) == wanted
     # An autoscaler may bring one: better wait for it than train for days without.
     assert place(wanted, a_cluster((2, 0), grows=True), gpu_required=False) == wanted
-    placed = place(Resources(cpus=1), a_cluster((4, 1)), gpu_required=True)
-    assert placed == Resources(cpus=1, gpus=1)
+    placed = place(Resources(cpu=1), a_cluster((4, 1)), gpu_required=True)
+    assert placed == Resources(cpu=1, gpu=1)
 
 
 @pytest.mark.parametrize(
     ("wanted", "sizes", "gpu_required"),
     [
-        (Resources(cpus=5), [(4.0, 0.0), (4.0, 0.0)], False),  # eight cores, but not on one node
-        (Resources(cpus=1), [(4.0, 0.0)], True),
-        (Resources(cpus=8, gpus=1), [(8.0, 0.0), (2.0, 1.0)], False),
-        (Resources(cpus=1), [], False),
+        (Resources(cpu=5), [(4.0, 0.0), (4.0, 0.0)], False),  # eight cores, but not on one node
+        (Resources(cpu=1), [(4.0, 0.0)], True),
+        (Resources(cpu=8, gpu=1), [(8.0, 0.0), (2.0, 1.0)], False),
+        (Resources(cpu=1), [], False),
     ],
 )
 def test_a_trial_larger_than_every_node_is_refused(
     wanted: Resources, sizes: list[tuple[float, float]], gpu_required: bool
 ) -> None:
-    with pytest.raises(CannotFit, match=rf"{wanted.cpus:g} CPU .* on one node.* or add a node"):
+    with pytest.raises(CannotFit, match=rf"{wanted.cpu:g} CPU .* on one node.* or add a node"):
         place(wanted, a_cluster(*sizes), gpu_required=gpu_required)
     place(wanted, a_cluster(*sizes, grows=True), gpu_required=gpu_required)
 

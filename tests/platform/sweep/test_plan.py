@@ -385,14 +385,11 @@ def test_hours_of_a_gpu_are_refused_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    sweep = small(
-        gpu_hours_per_trial=2.5, resources=Resources(gpus=1), presets={"home": Preset(samples=1)}
-    )
+    sweep = small(needs_gpu=True, resources=Resources(gpu=1), presets={"home": Preset(samples=1)})
     asked = options(tmp_path)
     found = plan_of(sweep, asked)
-    assert not found.fits and found.gpu_hours == 10
-    assert "10 hours of a GPU, and there is none here" in found.problems[0]
-    assert "1,000 core-hours. Take --preset home, --smoke" in found.problems[0]
+    assert not found.fits
+    assert "is for a GPU, and there is none here. Take --preset home, --smoke" in found.problems[0]
     with pytest.raises(CannotFit, match="state --on-processors"):
         started(sweep, asked)
     for smaller in ({"smoke": True}, {"preset": "home"}, {"on_processors": True}):
@@ -403,12 +400,12 @@ def test_hours_of_a_gpu_are_refused_without_one(
 
 
 def test_a_cluster_without_a_gpu_is_refused_before_its_vault_opens(tmp_path: Path) -> None:
-    sweep = small(gpu_hours_per_trial=2.5, resources=Resources(gpus=1))
+    sweep = small(needs_gpu=True, resources=Resources(gpu=1))
     plan = started(sweep, options(tmp_path, address="10.0.0.1:6379"))  # what it has is not known
-    with pytest.raises(CannotFit, match="10 hours of a GPU"):
+    with pytest.raises(CannotFit, match="this sweep is for a GPU"):
         _sizes(plan, a_cluster((8, 0)))
     for cluster in (a_cluster((8, 0), (8, 1)), a_cluster((8, 0), grows=True)):
-        assert _sizes(plan, cluster)[0].gpus == 1
+        assert _sizes(plan, cluster)[0].gpu == 1
 
 
 PATE = {"method": "pate", "trainer.ensemble.queries": 100, "trainer.answers": 50}

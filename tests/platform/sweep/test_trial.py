@@ -26,8 +26,9 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.sweep import PlannedTrial
+from labeldp.platform.settings.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep import trial as trial_module
+from labeldp.platform.sweep.plan import check_checkpoints
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import (
     Checkpoints,
@@ -197,6 +198,39 @@ def test_the_measured_model_is_kept(digits: LabelledData, keep: bool, tmp_path: 
         right = model.predict(public.test_features.numpy()) == public.test_labels
         assert right.mean() == outcome.metrics["accuracy"]
         assert (model.facts["epsilon"], model.facts["method"]) == (2.0, "lp_mst")
+
+
+def test_the_best_test_epoch_counts_and_is_labeled_also_after_a_restart(
+    digits: LabelledData, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chosen = {"evaluation.checkpoint": "test_selected", "trainer.epochs": 4}
+    config = with_changes(ESTIMATED, {**chosen, "trainer.epsilon": 6.0})
+    # Steps of the last epoch go uphill.
+    monkeypatch.setattr(Learner, "_rate", lambda own, *at: -1.0 if own.epoch_number == 4 else 0.1)
+    states, home, epochs = States(), home_of(digits), list[Any]()
+
+    def dies_after_the_third(figures: Any, rung: bool) -> None:
+        epochs.append(figures["val_accuracy"])
+        if len(epochs) == 4:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(digits, home, config, on_epoch=dies_after_the_third, checkpoints=states)
+    best = max(epochs)
+    assert best > epochs[3], "the best epoch is not the last one"
+    outcome = run(digits, home, config, checkpoints=states)
+    assert outcome.metrics["accuracy"] == best
+    for name, content in states.models[0].items():
+        (tmp_path / name).write_bytes(content)
+    public = digits.public
+    right = load_model(tmp_path).predict(public.test_features.numpy()) == public.test_labels
+    assert right.mean() == best
+    (planned,) = plan_trials(Sweep(name="s", base=config))
+    assert planned.variant == "s (test_selected)"
+    with pytest.raises(ValueError, match="there is no public test split to select by"):
+        check_checkpoints([planned], has_test_split=False)
+    with pytest.raises(ValueError, match="'pate' has no one model that every epoch improves"):
+        with_changes(config, {"method": "pate"})
 
 
 def no_test_split() -> LabelledData:

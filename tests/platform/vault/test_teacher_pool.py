@@ -43,7 +43,7 @@ from tests.platform.vault.simulated_teachers import (
 )
 
 TEACHERS = 12
-QUARTER = Resources(cpus=0.25)
+QUARTER = Resources(cpu=0.25)
 
 
 def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
@@ -53,15 +53,15 @@ def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
 @pytest.mark.parametrize(
     ("each", "cluster", "actors"),
     [
-        (Resources(cpus=0.5), a_cluster((2, 0)), 4),
+        (Resources(cpu=0.5), a_cluster((2, 0)), 4),
         # Three cores in two places hold two actors of two cores, not three.
-        (Resources(cpus=2), a_cluster((3, 0), (3, 0)), 2),
-        (Resources(cpus=4, gpus=0.25), a_cluster((8, 1), (8, 0)), 2),
-        (Resources(cpus=0.1), a_cluster((0.3, 0)), 3),
+        (Resources(cpu=2), a_cluster((3, 0), (3, 0)), 2),
+        (Resources(cpu=4, gpu=0.25), a_cluster((8, 1), (8, 0)), 2),
+        (Resources(cpu=0.1), a_cluster((0.3, 0)), 3),
         # One that does not fit now is requested all the same: a node may come back.
-        (Resources(cpus=1, gpus=1), a_cluster((2, 0)), 1),
-        (Resources(cpus=0), a_cluster((2, 0)), 2),
-        (Resources(cpus=1, gpus=1), a_cluster((0, 0), grows=True), GROWN_ACTORS),
+        (Resources(cpu=1, gpu=1), a_cluster((2, 0)), 1),
+        (Resources(cpu=0), a_cluster((2, 0)), 2),
+        (Resources(cpu=1, gpu=1), a_cluster((0, 0), grows=True), GROWN_ACTORS),
     ],
 )
 def test_a_pool_fills_the_nodes(each: Resources, cluster: Capacity, actors: int) -> None:
@@ -152,7 +152,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., F
                     batch=2,
                     journal=a_journal(folder, 6),
                     actors=2,
-                    resources=Resources(cpus=2, gpus=0.5),
+                    resources=Resources(cpu=2, gpu=0.5),
                 )
         finally:
             assert not fake.working, "actors end, whatever happens"
@@ -199,7 +199,7 @@ def test_no_batch_waits_for_a_machine_that_is_gone(
             batch=2,
             journal=a_journal(tmp_path, 2),
             actors=1,
-            resources=Resources(cpus=2, gpus=0.5),
+            resources=Resources(cpu=2, gpu=0.5),
         )
     assert not clusters and not fake.working
 
@@ -228,7 +228,7 @@ def test_time_that_is_over_ends_training_and_keeps_votes(
     monkeypatch.setattr(fake, "wait", wait)
     monkeypatch.setattr(teacher_pool, "ray", fake)
     monkeypatch.setattr(teacher_pool, "monotonic", lambda: now[0])
-    given: dict[str, Any] = {"actors": 1, "resources": Resources(cpus=2, gpus=0.5), "batch": 2}
+    given: dict[str, Any] = {"actors": 1, "resources": Resources(cpu=2, gpu=0.5), "batch": 2}
     trained = train_ensemble(
         simulated,
         data="public data",
@@ -287,9 +287,9 @@ def test_failing_starts(cluster: Capacity, tmp_path: Path, monkeypatch: pytest.M
         hurried.setattr(teacher_pool, "START_SECONDS", 1.0)
         words = r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"
         with pytest.raises(CannotFit, match=words):
-            train(tmp_path, resources=Resources(cpus=cluster.nodes[0][0] + 1))
+            train(tmp_path, resources=Resources(cpu=cluster.nodes[0][0] + 1))
     # Of five with half of the cores each three find no room, and hold nothing back.
-    assert train(tmp_path, actors=5, resources=Resources(cpus=cluster.nodes[0][0] / 2)) == TEACHERS
+    assert train(tmp_path, actors=5, resources=Resources(cpu=cluster.nodes[0][0] / 2)) == TEACHERS
 
 
 def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray[np.uint8]:

@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.platform.settings.configuration import TrialConfig, provenance_of, with_changes
 from labeldp.trainers.base import ModelName
-from labeldp.trainers.data.labelled_data import Pixels, PublicData, load
+from labeldp.trainers.data.labelled_data import LabelledData, Pixels, PublicData, load
 from labeldp.trainers.data.preprocessing import as_given
-from labeldp.trainers.encoders import pretraining
+from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
+from labeldp.trainers.encoders import embedding, pretraining
 from labeldp.trainers.encoders.encoder import WeightsRefused
 from labeldp.trainers.encoders.image_encoder import ImageEncoder, build, write_encoder
 from labeldp.trainers.encoders.pretraining import (
@@ -280,6 +282,35 @@ def test_a_network_starts_from_an_encoder_of_the_same_images(
     other = replace(data, train_features=IMAGES.flip(0))
     with pytest.raises(WeightsRefused, match="not trained on exactly the training images of"):
         config.check_data(other)
+
+
+def test_a_network_starts_from_another_sets_public_labels_and_says_so(
+    photographs: tuple[PublicData, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, _ = photographs
+    others = replace(data, name="letters", train_features=255 - IMAGES)
+    public = LabelledData(public=others, train_labels=np.arange(48) % 4)
+    monkeypatch.setenv(embedding.CACHE, str(tmp_path))
+    monkeypatch.setattr(embedding, "load", lambda name: public)
+    config = LearnerConfig(model=ModelName.FAST_CNN, width=32, encoder="pretrained:letters")
+    started = OnLabels(config, labels=np.arange(48) % 4, data=data, seed=0, performance=CPU)
+    (kept,) = tmp_path.glob("pretrained-letters-*.pt")
+    weights = build(kept).network.state_dict()
+    own = started.network.state_dict()
+    assert weights and all(torch.equal(own[name], value) for name, value in weights.items())
+    trial = with_changes(TrialConfig(), {"trainer.encoder": "pretrained:letters"})
+    stated = provenance_of(trial, NO_OUTSIDE_DATA)
+    assert stated.words == (
+        "public encoder: pretrained:letters (fine-tuned), trained on letters with its labels, "
+        "public by the user's word, by the user, by labeldp"
+    )
+    assert provenance_of(TrialConfig(), NO_OUTSIDE_DATA) == NO_OUTSIDE_DATA
+    # Its own labels are not public, whatever they are called.
+    for same in (replace(data, name="letters"), replace(others, name="copied")):
+        with pytest.raises(ValueError, match=r"another data set of images|are in letters too"):
+            config.check_data(same)
+    with pytest.raises(WeightsRefused, match=r"of width 32, and the trial's is .* width 2"):
+        replace(config, width=2).check_data(data)
 
 
 def test_a_prior_is_learned_of_an_encoders_vectors(photographs: tuple[PublicData, str]) -> None:

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sklearn.linear_model import Ridge
 
 from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.pate.accounting import CheckNoise
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.releases import PublishedCost
 from labeldp.mechanisms.vault import LabelVault, Shard
 from labeldp.trainers.base import ModelName
@@ -96,6 +98,26 @@ def test_a_vault_charges_the_planned_price(publish: bool) -> None:
     assert other.release != planned.release
 
 
+def test_noise_on_every_count_before_the_check_is_priced_as_two_checks() -> None:
+    one = replace(CONFIG, publish_cost=False)
+    per_class = replace(one, check_noise=CheckNoise.PER_CLASS)
+    (request,) = per_class.rounds
+    assert request.aggregator == ConfidentGNMax(
+        threshold=25.0, sigma1=10.0, sigma2=5.0, check_noise=CheckNoise.PER_CLASS
+    )
+    # A vote moves two counts, which is a check of noise smaller by the root of two.
+    as_two = replace(one, sigma1=10.0 / 2**0.5)
+    assert one.price < per_class.price == pytest.approx(as_two.price, rel=1e-3)
+    # No bound on its real cost is proven, and none is planned.
+    charge = replace(per_class, publish_cost=True).planned_charge(num_classes=3, seed=0)
+    assert charge.releases == 1
+    noise = [
+        replace(each, sigma1=None, sigma2=60.0, epsilon=2.0).calibrated().sigma1 or 0.0
+        for each in (one, per_class)
+    ]
+    assert noise[1] == pytest.approx(2**0.5 * noise[0], rel=0.01) and noise[0] > 0
+
+
 def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
     prior = PriorSettings(source=source, clusters=20)
     return replace(config, prior=prior, prior_epsilon=4.0, publish_cost=False)
@@ -134,6 +156,10 @@ def test_a_prior_adds_what_it_is_surest_of_but_overrules_no_answer() -> None:
         (
             {"prior": with_prior(PriorSource.CLUSTERS).prior, "publish_cost": True},
             r"publish_cost is True.*set publish_cost=False",
+        ),
+        (
+            {"check_noise": CheckNoise.PER_CLASS, "aggregator": AggregatorKind.INTERACTIVE},
+            r"check_noise is per_class for aggregator interactive",
         ),
         ({"prior_trusted": 1.5}, r"prior_trusted is 1\.5"),
         ({"prior_epsilon": 0.0}, "prior_epsilon is 0"),
@@ -198,6 +224,7 @@ def test_a_forest_has_the_bits_of_scikit_learns_and_zeros_for_classes_it_never_s
     assert not expected[:, 4].any()
     for model in (ours, EstimatorPredictor.restored(ours.described(), ours.arrays())):
         np.testing.assert_array_equal(model.predict(FEATURES), expected)
+        assert model.predict(FEATURES[:0]).shape == (0, 5)
 
 
 # Teachers: votes depend on their own shard and seed alone, whatever they are trained with.

@@ -135,6 +135,8 @@ def test_a_saved_stack_predicts_alike(epsilon: float, tmp_path: Path) -> None:
     loaded = load_model(tmp_path / "model")
     assert (loaded.predict_proba(ROWS) == model.predict_proba(ROWS)).all()
     assert isinstance(loaded.predictor, Stack) and loaded.predictor.models == model.models_
+    # A trial without canaries asks for the probabilities of none.
+    assert loaded.predictor.predict(ROWS[:0]).shape == (0, 2)
 
 
 @pytest.mark.filterwarnings("ignore:labels of these rows")

@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +17,12 @@ from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import CropAndFlip, OnLabels
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.optimization import Sgd, batches, weight_average
-from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, described
+from labeldp.trainers.models.predictors import (
+    NetworkPredictor,
+    NetworkSettings,
+    described,
+    logits_of,
+)
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
 from labeldp.trainers.settings.schedules import (
     Flip,
@@ -105,6 +111,32 @@ def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) ->
         assert (one in shown[0]) != (other in shown[0])
         assert (one in shown[0]) == (other in shown[1])
     assert 0.35 < np.mean([one in shown[0] for one in plain]) < 0.65
+
+
+def test_cutout_hides_one_square_of_each_image_as_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[torch.Tensor] = []
+
+    def looked_at(network: nn.Module, inputs: torch.Tensor, how: Performance) -> torch.Tensor:
+        seen.append(inputs)
+        return logits_of(network, inputs, how)
+
+    monkeypatch.setattr(learners, "logits_of", looked_at)
+    config = replace(QUICK, recipe=Recipe(crop=0, flip=Flip.NONE, cutout=3))
+    a_learner(config).epoch()
+    hidden = (seen[0] == 0).all(1)
+    height, width = hidden.shape[1:]
+    for image in hidden:
+        rows, columns = torch.where(image)
+        tall, broad = (int(each.max() - each.min()) + 1 for each in (rows, columns))
+        assert len(rows) == tall * broad, "not a rectangle"
+        assert 1 <= tall <= 3 >= broad >= 1
+    # Nine of nine pixels in the middle, and fewer at the border: the mean over all centers.
+    inside = [
+        sum(0 <= c + d < n for c in range(n) for d in (-1, 0, 1)) / n for n in (height, width)
+    ]
+    assert float(hidden.sum((1, 2)).float().mean()) == pytest.approx(inside[0] * inside[1], rel=0.1)
+    with pytest.raises(ValueError, match=r"recipe.cutout is 3, but augment is False"):
+        a_learner(replace(config, augment=False))
 
 
 def test_tables_have_no_mirror_image() -> None:
@@ -250,6 +282,23 @@ def test_published_sizes() -> None:
         assert count_parameters(model) == expected["params"]
         assert len(list(model.parameters())) == expected["tensors"]
         assert sum(buffer.numel() for buffer in model.buffers()) == expected["buffers"]
+    # Zhang et al. 2017 count the weights that learn; the paper's norms have no scale.
+    inception = on_meta(ModelName.INCEPTION)
+    assert sum(each.numel() for each in inception.parameters() if each.requires_grad) == 1_649_402
+    # V1 has a norm after each of three projections, of 128, 256 and 512 channels; the others add up
+    # to the same.
+    first, second = count_parameters(on_meta(ModelName.RESNET18)), 11_172_170
+    assert count_parameters(on_meta(ModelName.RESNET18_V2)) == second == first - 1792
+
+
+def test_the_second_resnet_normalizes_and_activates_before_it_convolves() -> None:
+    shape = (3, 8, 8)
+    network = build_model(ModelName.RESNET18_V2, input_shape=shape, num_classes=4, seed=0, width=2)
+    block: Any = network.get_submodule("blocks.0").eval()
+    x = torch.randn(2, 2, 8, 8, generator=torch.Generator().manual_seed(0))
+    inner = block.conv1(functional.relu(block.norm1(x)))
+    expected = x + block.conv2(functional.relu(block.norm2(inner)))
+    torch.testing.assert_close(block(x), expected)
 
 
 def test_the_wide_networks_first_blocks_take_their_input_raw() -> None:

@@ -1,0 +1,189 @@
+"""`labeldp advise`: which method at which epsilon, what that means for a person, what to expect.
+
+Nothing is released: labels are made up. Features are the user's, or made up as well. Real labels
+may be harder or easier to learn, so that epsilons and methods are to be compared by these figures,
+and no figure is a promise.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import accuracy_score, roc_auc_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from labeldp.mechanisms import _validate
+from labeldp.mechanisms.guess_risk import PRIORS, guess_after, percent
+from labeldp.platform.api.classifier import LabelPrivateClassifier
+from labeldp.platform.api.paid_fits import PrivacyAddsUp
+from labeldp.platform.cli.command import Answer, table
+from labeldp.platform.cli.parties import read_table
+from labeldp.platform.settings.methods import choose_for_stack
+
+EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
+#: The smallest epsilon that loses at most this much of the figure without privacy is advised.
+CLOSE = 0.05
+#: Rows that are simulated at most, which take seconds; a fifth of them are test rows.
+MOST_ROWS = 4000
+#: Made-up features, and the share of made-up labels that no feature explains.
+_FEATURES = 10
+_NOISE = 0.1
+
+
+def advise(
+    *,
+    rows: int | None,
+    classes: int,
+    rare: float | None,
+    persons: int | None,
+    features: str | None,
+    seed: int | None,
+) -> Answer:
+    """Advise on a method and an epsilon for N `rows` of K `classes`.
+
+    `rare` is the share of the rarest class, `persons` the number of people behind the rows,
+    `features` a file of public features.
+    """
+    _validate.whole(minimum=2, classes=classes)
+    if rare is not None:
+        _validate.between(0, 0.5, rare=rare)
+    generator = np.random.default_rng(seed)
+    given = None if features is None else _numbers(read_table(features), generator)
+    rows = rows or (None if given is None else len(given))
+    if rows is None:
+        raise ValueError("state how many labels there are with --rows, or name --features FILE")
+    used = min(rows, persons or rows)
+    if used < 50 * classes:
+        raise ValueError(
+            f"{used} labels of {classes} classes are too few to learn from with any privacy: have "
+            f"at least {50 * classes}, or join classes"
+        )
+    if given is None:
+        given = generator.normal(size=(min(used, MOST_ROWS) * 5 // 4, _FEATURES))
+    chosen = generator.permutation(len(given))[: min(used, MOST_ROWS) * 5 // 4]
+    given = given[chosen]
+    labels = _made_up(given, classes, rare, generator)
+    score, words = (_rare_auc, "ROC AUC") if rare is not None else (_accuracy, "accuracy")
+    cut = len(given) * 4 // 5
+    plain = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
+    best = score(plain.fit(given[:cut], labels[:cut]), given[cut:], labels[cut:])
+    found: list[dict[str, Any]] = []
+    for epsilon in EPSILONS:
+        method, reason = choose_for_stack(epsilon=epsilon, num_classes=classes, single=False)
+        found.append(
+            {
+                "epsilon": epsilon,
+                "method": method,
+                "reason": reason,
+                "guess_after": {str(p): guess_after(p, epsilon=epsilon) for p in PRIORS},
+                "expected": _expected(epsilon, given, labels, cut, score, seed),
+            }
+        )
+    close = [each for each in found if each["expected"] >= best - CLOSE]
+    advice = close[0] if close else found[-1]
+    facts = {
+        "rows": rows,
+        "labels_used": used,
+        "classes": classes,
+        "simulated_rows": cut,
+        "metric": words,
+        "without_privacy": best,
+        "epsilons": found,
+        "advice": advice,
+        "two_parties": {"epsilon": advice["epsilon"], "delta": 0.0, "labels_charged": used},
+    }
+    return Answer(facts=facts, words=_in_words(facts, enough=bool(close), persons=persons))
+
+
+def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> list[Any]:
+    advice = facts["advice"]
+    metric = facts["metric"]
+    near = f"within {CLOSE:g} of the {facts['without_privacy']:.3f} without privacy"
+    why = f"the smallest epsilon with {metric} {near}" if enough else f"no epsilon is {near}"
+    rows = [
+        (
+            *(f"{each['epsilon']:g}", each["method"], f"{each['expected']:.3f}"),
+            *(percent(guess) for guess in each["guess_after"].values()),
+        )
+        for each in facts["epsilons"]
+    ]
+    guesses = (f"guess of {100 * prior:.0f}% becomes, %" for prior in PRIORS)
+    person = ""
+    if persons is not None and facts["labels_used"] < facts["rows"]:
+        person = (
+            f"One label of each of {persons:,} people is used (groups=, or data.group_column), so "
+            "that epsilon covers a person."
+        )
+    release = "clusters" if advice["method"] == "cluster_labels" else advice["method"]
+    return [
+        f"Use {advice['method']} at epsilon {advice['epsilon']:g}: {why}.",
+        f"Why this method: {advice['reason']}.",
+        *filter(None, [person]),
+        *table(("epsilon", "method", f"{metric}, simulated", *guesses), rows),
+        f"Labels were made up, of {facts['simulated_rows']:,} rows: compare epsilons by these "
+        "figures, and do not expect them.",
+        "From Python: LabelPrivateClassifier(epsilon="
+        f"{advice['epsilon']:g}, classes=[...]).fit(X, y)",
+        f"Between two parties (labeldp request --method {release}): one release, epsilon "
+        f"{advice['epsilon']:g} for each of {facts['labels_used']:,} labels, whatever is fitted to "
+        "it later. `labeldp release --dry-run` states its size.",
+    ]
+
+
+def _numbers(frame: pd.DataFrame, generator: np.random.Generator) -> NDArray[np.float64]:
+    """Return features as numbers [N, F]: of a text its category's own random number."""
+    columns = []
+    for _, column in frame.items():
+        if pd.api.types.is_numeric_dtype(column):
+            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+        else:
+            codes, names = pd.factorize(column)
+            values = generator.normal(size=len(names) + 1)[codes]
+        middle = np.nanmean(values) if np.isfinite(values).any() else 0.0
+        columns.append(np.nan_to_num(values, nan=middle))
+    return np.stack(columns, axis=1)
+
+
+def _made_up(
+    features: NDArray[np.float64], classes: int, rare: float | None, generator: np.random.Generator
+) -> NDArray[np.int64]:
+    """Return labels [N] that follow linearly from the features [N, F], but for some noise."""
+    units = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
+    scores = units @ generator.normal(size=(units.shape[1], classes))
+    scores += generator.normal(scale=3 * _NOISE * scores.std(), size=scores.shape)
+    if rare is None:
+        return np.asarray(scores.argmax(1), dtype=np.int64)
+    labels = np.asarray(scores[:, 1:].argmax(1) + 1, dtype=np.int64)
+    labels[scores[:, 0] > np.quantile(scores[:, 0], 1 - rare)] = 0
+    return labels
+
+
+def _expected(
+    epsilon: float,
+    features: NDArray[np.float64],
+    labels: NDArray[np.int64],
+    cut: int,
+    score: Callable[[Any, NDArray[np.float64], NDArray[np.int64]], float],
+    seed: int | None,
+) -> float:
+    known = sorted(set(labels.tolist()))
+    model = LabelPrivateClassifier(
+        epsilon=epsilon, classes=known, random_state=seed, noise_seed=seed
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's
+        model.fit(features[:cut], labels[:cut])
+    return score(model, features[cut:], labels[cut:])
+
+
+def _accuracy(model: Any, features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    return float(accuracy_score(labels, model.predict(features)))
+
+
+def _rare_auc(model: Any, features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+    return float(roc_auc_score(labels == 0, model.predict_proba(features)[:, 0]))

@@ -1,0 +1,337 @@
+"""`labeldp watch RESULTS`: a page, or lines, that follow a sweep while it runs and afterwards.
+
+It reads files of the results folder and nothing else, so that it can't disturb a sweep, and works
+after the driver has died. It imports the standard library alone, to stay small beside a sweep. It
+looks into each trial's record once, and again only if the file has changed.
+
+>>> pareto([(1.0, 0.7), (2.0, 0.6), (4.0, 0.9)])
+[(1.0, 0.7), (4.0, 0.9)]
+"""
+
+import html
+import json
+import math
+import os
+import secrets
+import sys
+import time
+from collections.abc import Iterable, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+_HOST = "127.0.0.1"
+#: Time between two looks.
+SECONDS = 2.0
+#: Names of trials shown of each kind; all are counted.
+_MOST_NAMES = 12
+#: A driver whose process is not found here may be on another machine, if it wrote so lately.
+_FRESH_SECONDS = 60.0
+_STYLE = """:root{color-scheme:light dark}body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;
+max-width:60em;padding:0 1em}table{border-collapse:collapse}td,th{padding:.15em 1.2em .15em 0;
+text-align:left;vertical-align:top}svg{width:100%;max-width:46em}"""
+
+
+class Watched:
+    """A results folder, and what was read of it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Watch `folder`; raises `ValueError` if it holds no sweep."""
+        self.folder = folder.expanduser().absolute()
+        self._trials: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
+        if not (self.folder / "sweep.json").exists():
+            raise ValueError(
+                f"{self.folder} holds no sweep: it has no sweep.json; name the folder that a sweep "
+                "was given with --results"
+            )
+
+    def trials(self) -> list[dict[str, Any]]:
+        """Return the records of trials that ended: name, result, metrics and seconds of each."""
+        found = {}
+        for entry in os.scandir(self.folder / "trials"):
+            if not entry.name.endswith(".json") or entry.name.startswith("."):
+                continue
+            status = entry.stat(follow_symlinks=False)
+            version = (status.st_mtime_ns, status.st_size)
+            known = self._trials.get(entry.name)
+            if known is None or known[0] != version:
+                known = (version, _brief(json.loads(Path(entry.path).read_bytes())))
+            found[entry.name] = known
+        self._trials = found
+        return [trial for _, trial in found.values()]
+
+    def state(self) -> dict[str, Any]:
+        """Return where the sweep stands, as `--json` prints it; None is unknown."""
+        told = _read(self.folder / "state.json")
+        every = self.trials()
+        alive = _is_alive(self.folder, told)
+        running = list(told.get("running", ()))
+        trials = told.get("trials") or len(every)
+        metric = told.get("metric", "accuracy")
+        sign = -1.0 if told.get("smaller_is_better") else 1.0
+        done = [trial for trial in every if trial["finished"]]
+        private = [trial for trial in done if {"epsilon", metric} <= trial["metrics"].keys()]
+        private.sort(key=lambda trial: sign * trial["metrics"][metric])
+        points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in private]
+        spent, planned = told.get("epsilon_spent"), told.get("epsilon_planned")
+        return {
+            "sweep": _read(self.folder / "sweep.json").get("sweep", self.folder.name),
+            "driver": "running" if alive else "ended",
+            "trials": trials,
+            "waiting": max(0, trials - len(every) - len(running)),
+            "running": running if alive else [],
+            "cut_off": [] if alive else running,
+            "done": len(done),
+            "failed": [
+                {"name": trial["name"], "reason": trial["reason"]}
+                for trial in every
+                if not trial["finished"]
+            ],
+            "metric": metric,
+            "best": private[-1] if private else None,
+            "pareto": pareto(points, sign=sign),
+            "points": points,
+            "epsilon_spent": spent,
+            "epsilon_left": _above_zero(planned, spent),
+            "delta": told.get("delta"),
+            "cluster": told.get("cluster"),
+            "seconds_left": _left(told, ended=len(every)) if alive else None,
+        }
+
+
+def _above_zero(planned: float | None, spent: float | None) -> float | None:
+    return None if planned is None or spent is None else max(0.0, planned - spent)
+
+
+def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is shown of a record; without privacy it has no epsilon."""
+    point = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in record["point"].items())
+    numbers = {name: float(value) for name, value in record["metrics"].items() if "/" not in name}
+    return {
+        "name": f"{record['variant']} {point}".strip(),
+        "finished": record["finished"],
+        "reason": record.get("reason", ""),
+        "metrics": {name: value for name, value in numbers.items() if math.isfinite(value)},
+    }
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except (OSError, ValueError):  # not there yet
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:
+    """Whether a driver runs, without its lock: to ask for that would refuse one that starts.
+
+    A driver of another machine shows only in what it wrote last.
+    """
+    try:
+        process = int((folder / "driver.lock").read_text())
+    except (OSError, ValueError):
+        return False
+    if told.get("driver") == process and told.get("ended"):
+        return False
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return bool(time.time() - told.get("written", 0.0) < _FRESH_SECONDS)
+    except PermissionError:
+        return True
+    return True
+
+
+def _left(told: Mapping[str, Any], *, ended: int) -> float | None:
+    """Estimate the seconds to go; trials in training count for their share of epochs."""
+    now = ended - told.get("skipped", 0)
+    if now < 1 or "begun" not in told:
+        return None
+    share = now + sum(min(1.0, each["epochs"] / each["of"]) for each in told["running"])
+    left = told["trials"] - told.get("skipped", 0) - share
+    return float(max(0.0, (time.time() - told["begun"]) / share * left))
+
+
+def pareto(
+    points: Iterable[tuple[float, float]], *, sign: float = 1.0
+) -> list[tuple[float, float]]:
+    """Return the points (epsilon, figure) that no other beats, by epsilon."""
+    best: list[tuple[float, float]] = []
+    for epsilon, figure in sorted(points, key=lambda point: (point[0], -sign * point[1])):
+        if not best or sign * figure > sign * best[-1][1]:
+            best.append((epsilon, figure))
+    return best
+
+
+# --- words ----------------------------------------------------------------------------------------
+
+
+def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return the state as rows of two texts."""
+    running = [
+        f"{each['name']}: epoch {each['epochs']} of {each['of']}" for each in state["running"]
+    ]
+    numbers = (
+        f"{state['done']} done, {len(state['failed'])} failed, {len(running)} running, "
+        f"{state['waiting']} waiting"
+    )
+    front = "; ".join(f"{y:.4g} at epsilon {x:.4g}" for x, y in state["pareto"])
+    found = [
+        ("driver", state["driver"]),
+        ("trials", f"{numbers}, of {state['trials']}"),
+        ("time to go", _hours(state["seconds_left"])),
+        ("epsilon spent", _epsilon(state["epsilon_spent"], state["delta"])),
+        ("epsilon left", _epsilon(state["epsilon_left"], state["delta"])),
+        ("best so far", _best(state)),
+        ("Pareto front", front or "-"),
+        ("cluster", state["cluster"] or "unknown"),
+    ]
+    found += [("running", name) for name in running[:_MOST_NAMES]]
+    found += [("cut off", each["name"]) for each in state["cut_off"][:_MOST_NAMES]]
+    failed = state["failed"][:_MOST_NAMES]
+    return found + [("failed", f"{each['name']}: {each['reason']}") for each in failed]
+
+
+def _best(state: Mapping[str, Any]) -> str:
+    if (best := state["best"]) is None:
+        return "none"
+    metric = state["metric"]
+    figure = best["metrics"][metric]
+    return f"{best['name']}: {metric} {figure:.4g}, epsilon {best['metrics']['epsilon']:.4g}"
+
+
+def _hours(seconds: float | None) -> str:
+    if seconds is None:
+        return "-"
+    return f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.0f} min"
+
+
+def _epsilon(value: float | None, delta: float | None) -> str:
+    return (
+        "unknown" if value is None else f"{value:.4g}" + (f" at delta {delta:g}" if delta else "")
+    )
+
+
+def page(state: Mapping[str, Any]) -> str:
+    """Return the page, which loads itself again; it has no script, and fetches nothing."""
+    title = html.escape(f"{state['sweep']}: {state['done']} of {state['trials']}")
+    cells = "".join(
+        f"<tr><th>{html.escape(name)}<td>{html.escape(text)}" for name, text in rows(state)
+    )
+    return (
+        f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="{SECONDS:g}">'
+        f"<title>{title}</title><style>{_STYLE}</style><h1>{html.escape(state['sweep'])}</h1>"
+        f"<p>For the owner of the labels alone.<table>{cells}</table>{_drawing(state)}"
+    )
+
+
+def _drawing(state: Mapping[str, Any]) -> str:
+    """Draw the figure of every trial against epsilon, and the front as steps."""
+    points = [(x, y) for x, y in state["points"] if x > 0]
+    if not points:
+        return ""
+    logs = [math.log(x) for x, _ in points]
+    heights = [y for _, y in points]
+    wide = max(logs) - min(logs) or 1.0
+    high = max(heights) - min(heights) or 1.0
+
+    def place(x: float, y: float) -> tuple[float, float]:
+        across = 30 + 540 * (math.log(x) - min(logs)) / wide
+        return round(across, 1), round(210 - 180 * (y - min(heights)) / high, 1)
+
+    steps = ""
+    for x, y in state["pareto"]:
+        across, up = place(x, y)
+        steps += f"H{across}V{up}" if steps else f"M{across},{up}"
+    dots = "".join('<circle cx="{}" cy="{}" r="4"/>'.format(*place(x, y)) for x, y in points)
+    words = f"{state['metric']} {min(heights):.3g} to {max(heights):.3g} (up) against epsilon"
+    words += f" {math.exp(min(logs)):.3g} to {math.exp(max(logs)):.3g} (right)"
+    line = f'<path d="{steps}H580" fill="none" stroke="gray" stroke-width="3"/>' if steps else ""
+    return (
+        f'<svg viewBox="0 0 600 240" role="img" aria-label="{html.escape(words)}">{line}'
+        f'<g fill="#0072b2">{dots}</g></svg><p>{html.escape(words)}. '
+        "The steps are the Pareto front."
+    )
+
+
+# --- the command ----------------------------------------------------------------------------------
+
+
+class _Pages(BaseHTTPRequestHandler):
+    """Answers who has the token, and nobody else."""
+
+    watched: Watched
+    token: str
+
+    def do_GET(self) -> None:
+        given = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
+        if not secrets.compare_digest(given.encode(), self.token.encode()):
+            self.send_error(403, "the address needs the token that labeldp watch printed")
+            return
+        try:
+            content = page(self.watched.state()).encode()
+        except (OSError, ValueError) as error:
+            self.send_error(503, f"the folder can't be read now ({type(error).__name__})")
+            return
+        self.send_response(200)
+        for name, value in (
+            ("Content-Type", "text/html; charset=utf-8"),
+            ("Content-Length", str(len(content))),
+            ("Cache-Control", "no-store"),
+            ("Referrer-Policy", "no-referrer"),
+            ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
+        ):
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *words: object) -> None:
+        """Print no line for each refresh, which would show the token."""
+
+
+def server(watched: Watched, *, port: int = 0) -> ThreadingHTTPServer:
+    """Return a server on this machine's loopback; its `RequestHandlerClass` has the token."""
+    handler = type("Pages", (_Pages,), {"watched": watched, "token": secrets.token_urlsafe(18)})
+    return ThreadingHTTPServer((_HOST, port), handler)
+
+
+def run(*, results: str, text: bool, port: int | None, json_: bool) -> int:
+    """Follow a results folder until Ctrl-C; `text` in the terminal, until the sweep ends."""
+    try:
+        watched = Watched(Path(results))
+        if json_:
+            print(json.dumps(watched.state()))
+            return 0
+        if text:
+            return _lines(watched)
+        pages = server(watched, port=port or 0)
+    except (OSError, ValueError, OverflowError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    token: str = vars(pages.RequestHandlerClass)["token"]
+    print(f"http://{_HOST}:{pages.server_port}/?token={token}\nCtrl-C ends it.", flush=True)
+    try:
+        pages.serve_forever()
+    except KeyboardInterrupt:
+        return 0
+    finally:
+        pages.server_close()
+    return 0
+
+
+def _lines(watched: Watched) -> int:
+    clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
+    try:
+        while True:
+            state = watched.state()
+            lines = [f"{name:<14}{text}" for name, text in rows(state)]
+            # Reasons of failures may be any text: no control characters reach the terminal.
+            shown = ("".join(filter(str.isprintable, line)) for line in lines)
+            print(clear + state["sweep"], *shown, sep="\n", flush=True)
+            if state["driver"] == "ended" or not clear:
+                return 0
+            time.sleep(SECONDS)
+    except KeyboardInterrupt:
+        return 0

@@ -1,0 +1,283 @@
+"""Figures of the papers, drawn from a sweep's records, from vote counts or from a study's rows.
+
+`OF_RECORDS` has those of a results folder by name. Each returns None where the folder has no data
+for it. Those in `FOR_OWNER` show what canaries' true labels decided.
+"""
+
+import math
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report.figures import _RC, _SOFT, COLORS, spread
+from labeldp.platform.report.wording import bound, number
+from labeldp.platform.settings.space import without_seeds
+from labeldp.trainers.data.files import private_folder, replacing
+
+#: Trials in a figure of canaries.
+_MOST_VIOLINS = 12
+#: Bins of the largest count.
+_BINS = 20
+Votes = NDArray[np.integer[Any]]
+Drawing = Callable[[Sequence[TrialRecord], Path], Figure | None]
+
+
+def canaries(records: Sequence[TrialRecord], folder: Path) -> Figure | None:
+    """Draw confidences in canaries' labels beside those in other wrong labels, a pair per trial.
+
+    Malek et al. 2021, Figure 1. The confidences lie in `private/evidence/HASH.npz`.
+    """
+    found = []
+    for record in records:
+        file = folder / "private" / "evidence" / f"{record.hash}.npz"
+        if record.finished and file.is_file():
+            with np.load(file, allow_pickle=False) as kept:
+                found.append((record, kept["own"], kept["others"].ravel()))
+    found.sort(key=lambda each: (each[0].variant, each[0].metrics["epsilon"]))
+    shown = spread(found, _MOST_VIOLINS)
+    if not shown:
+        return None
+    figure, axes = _one(1.4 + 0.55 * len(shown))
+    for row, (_, own, others) in enumerate(shown):
+        for confidences, side, color in ((others, "low", "mb"), (own, "high", "m0")):
+            if len(confidences):
+                parts = axes.violinplot(
+                    [confidences], [row], orientation="horizontal", side=side, showextrema=False
+                )
+                parts["bodies"][0].set(facecolor=COLORS[color], alpha=0.8)
+    names = [f"{record.variant}, {_epsilon(record)}" for record, _, _ in shown]
+    axes.set_yticks(range(len(names)), names)
+    axes.set(xlabel="confidence in canaries' labels; below: in others")
+    return figure
+
+
+def heat_map(
+    records: Sequence[TrialRecord],
+    folder: Path | None = None,
+    *,
+    rows: str | None = None,
+    columns: str | None = None,
+) -> Figure | None:
+    """Draw mean accuracy over two axes of a sweep: those that are named, or the first two.
+
+    Ghazi et al. 2021, Figure 4, has splits and temperature, and mixup of both stages.
+    """
+    table = _table(records)
+    axes_there = _axes_of(table)
+    rows = rows or next(iter(axes_there), None)
+    columns = columns or next((key for key in axes_there if key != rows), None)
+    if rows is None or columns is None:
+        return None
+    grid = table.pivot_table("accuracy", rows, columns) * 100
+    figure, axes = _one(1.2 + 0.45 * len(grid))
+    axes.grid(visible=False)
+    drawn = axes.imshow(grid, aspect="auto", cmap="cividis")
+    axes.set_xticks(range(len(grid.columns)), [str(value) for value in grid.columns])
+    axes.set_yticks(range(len(grid)), [str(value) for value in grid.index])
+    for (row, column), value in np.ndenumerate(grid.to_numpy()):
+        if math.isfinite(value):
+            ink = COLORS["ink" if drawn.norm(value) > 0.6 else "card"]
+            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color=ink)
+    axes.set(xlabel=columns, ylabel=rows)
+    figure.colorbar(drawn, label="accuracy, %")
+    return figure
+
+
+def settings(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure | None:
+    """Draw accuracy against each numeric axis, a line per method, means over the other axes.
+
+    For PATE these are threshold, answers and teachers (Papernot et al. 2018, Figure 4).
+    """
+    table = _table(records)
+    numeric = [key for key in _axes_of(table) if pd.api.types.is_numeric_dtype(table[key])]
+    if not numeric:
+        return None
+    figure = Figure(figsize=(10, 3.2 * math.ceil(len(numeric) / 3)), layout="constrained")
+    for place, key in enumerate(numeric, start=1):
+        axes = figure.add_subplot(math.ceil(len(numeric) / 3), min(3, len(numeric)), place)
+        for variant, mine in table.dropna(subset=[key]).groupby("variant"):
+            line = 100 * mine.groupby(key)["accuracy"].mean()
+            axes.plot(line.index, line, marker="o", label=variant)
+        axes.set(xlabel=key, ylabel="accuracy, %")
+        axes.legend(fontsize="small")
+    return figure
+
+
+def stages(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure | None:
+    """Draw top-k accuracy before the last stage against final accuracy, and mean k* by stage.
+
+    Ghazi et al. 2021, Figures 3 and 5: a trial with several stages is a point and a line.
+    """
+    name = "top_k_accuracy_stage_"
+    found = [record for record in records if record.finished and f"{name}2" in record.metrics]
+    if not found:
+        return None
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2)
+    for variant, mine in _by_variant(found).items():
+        last = [max(key for key in record.metrics if key.startswith(name)) for record in mine]
+        top = [100 * record.metrics[key] for record, key in zip(mine, last, strict=True)]
+        left.plot(top, [100 * r.metrics["accuracy"] for r in mine], "o", label=variant)
+        sizes: dict[int, list[float]] = defaultdict(list)
+        for record in mine:
+            for key, size in record.metrics.items():
+                if key.startswith("mean_top_k_stage_"):
+                    sizes[int(key.rpartition("_")[2])].append(size)
+        right.plot(sorted(sizes), [fmean(sizes[stage]) for stage in sorted(sizes)], marker="o")
+    left.set(xlabel="top-k accuracy before the last stage, %", ylabel="final accuracy, %")
+    right.set(xlabel="stage", ylabel="mean k*")
+    right.xaxis.get_major_locator().set_params(integer=True)
+    left.legend(fontsize="small")
+    return figure
+
+
+OF_RECORDS: Mapping[str, Drawing] = {
+    "canaries": canaries,
+    "heat_map": heat_map,
+    "settings": settings,
+    "stages": stages,
+}
+FOR_OWNER = ("canaries",)
+
+
+def plurality(votes: Votes, aggregator: ConfidentGNMax, *, delta: float) -> Figure:
+    """Draw votes [N, K]: the largest counts, the share answered, and the cost of both steps.
+
+    Papernot et al. 2018, Figures 1 and 5. Costs are the papers': expected, of these votes, private.
+    """
+    costs = aggregator.costs(votes, Accounting.COUNTS)
+    largest = votes.max(1)
+    likely = np.exp(costs.log_probability)
+    edges = np.linspace(0, int(votes[0].sum()), _BINS + 1)
+    counts, _ = np.histogram(largest, edges)
+    passed, _ = np.histogram(largest, edges, weights=likely)
+    figure = Figure(figsize=(10, 3.6), layout="constrained")
+    left, right = figure.subplots(1, 2, width_ratios=(2, 1))
+    width = edges[1]
+    left.bar(edges[:-1], counts, width, align="edge", color=COLORS["mb"], label="queries")
+    left.bar(edges[:-1], passed, width, align="edge", color=COLORS["m0"], label="answered")
+    left.axvline(aggregator.threshold, color=_SOFT, linestyle="--")
+    left.set(xlabel="votes for the plurality", ylabel="queries")
+    left.legend(title=f"{likely.mean():.0%} answered", fontsize="small")
+    checks = costs.cost(delta=delta, answered=np.zeros(len(costs), dtype=np.bool_))
+    prices = [checks.epsilon, costs.cost(delta=delta).epsilon]
+    right.bar(["checks", "with answers"], prices, color=COLORS["m0"])
+    right.set(ylabel=f"epsilon at delta {delta:g}, of these votes")
+    return figure
+
+
+def noisy_maxima(
+    votes: Votes, noise_stds: Iterable[float], *, delta: float, generator: np.random.Generator
+) -> Figure:
+    """Draw the share of answers that are the plurality against epsilon, for LNMax and GNMax.
+
+    Papernot et al. 2018, Figure 4: both answer all votes [N, K], with equal noise. Costs as in
+    `plurality`.
+    """
+    figure, axes = _one(3.6)
+    plural = votes.argmax(1)
+    every = sorted(noise_stds)
+    for name, aggregators in (
+        ("GNMax", [GNMax(noise_std=std) for std in every]),
+        ("LNMax", [LNMax(scale=std / 2**0.5) for std in every]),
+    ):
+        epsilons = []
+        right = []
+        for aggregator in aggregators:
+            epsilons.append(aggregator.costs(votes, Accounting.COUNTS).cost(delta=delta).epsilon)
+            right.append(float((aggregator.answer(votes, generator=generator) == plural).mean()))
+        axes.plot(epsilons, right, marker="o", label=name)
+    axes.set(xscale="log", xlabel=f"epsilon at delta {delta:g}", ylabel="answers by plurality")
+    axes.legend()
+    return figure
+
+
+def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
+    """Draw the error of recovered votes against what the answers cost, by consensus group.
+
+    Wang et al. 2022, Figure 5. Rows have `votes`, `consensus`, `epsilon` and `error`.
+    """
+    figure, axes = _one(3.6)
+    for (votes, consensus), mine in pd.DataFrame(rows).groupby(["votes", "consensus"]):
+        line = mine.sort_values("epsilon")
+        axes.plot(line["epsilon"], line["error"], marker="o", label=f"{votes}, {consensus}")
+    axes.set(xscale="log", yscale="log", xlabel="epsilon of the answers, of these votes")
+    axes.set(ylabel="share of votes in the wrong class")
+    axes.legend(fontsize="small")
+    return figure
+
+
+def write_figures(records: Sequence[TrialRecord], folder: Path) -> list[Path]:
+    """Write every figure that records have data for, as SVG and PNG: into `figures/`.
+
+    Those for the owner alone go into `private/figures/`.
+    """
+    written = []
+    for name, draw in OF_RECORDS.items():
+        place = folder / "private" if name in FOR_OWNER else folder
+        with rc_context(_RC):
+            if (figure := draw(records, folder)) is not None:
+                private_folder(place)
+                written += save(figure, place / "figures" / name)
+    return written
+
+
+def save(figure: Figure, stem: Path) -> list[Path]:
+    """Write a figure beside its name, as SVG and PNG, for its owner alone."""
+    private_folder(stem.parent)
+    paths = [stem.with_suffix(f".{kind}") for kind in ("svg", "png")]
+    for path in paths:
+        with rc_context(_RC), replacing(path) as file:
+            figure.savefig(file, format=path.suffix[1:], dpi=130)
+    return paths
+
+
+def _one(height: float) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(7.6, height), layout="constrained")
+    return figure, figure.add_subplot()
+
+
+def _epsilon(record: TrialRecord) -> str:
+    epsilon = record.metrics["epsilon"]
+    return "no privacy" if math.isinf(epsilon) else f"ε {bound(epsilon)}"
+
+
+def _by_variant(records: Iterable[TrialRecord]) -> dict[str, list[TrialRecord]]:
+    found: dict[str, list[TrialRecord]] = defaultdict(list)
+    for record in records:
+        found[f"{record.variant}, {_epsilon(record)}"].append(record)
+    return found
+
+
+def _table(records: Sequence[TrialRecord]) -> pd.DataFrame:
+    """A row for each finished trial with a test accuracy: its method, axes and accuracy."""
+    rows = []
+    for record in records:
+        if record.finished and "accuracy" in record.metrics:
+            point = {
+                key: value if isinstance(value, int | float) else number(value)
+                for key, value in without_seeds(record.point).items()
+            }
+            rows.append(
+                {"variant": record.variant, **point, "accuracy": record.metrics["accuracy"]}
+            )
+    return pd.DataFrame(rows, columns=None if rows else ["variant", "accuracy"])
+
+
+def _axes_of(table: pd.DataFrame) -> list[str]:
+    return [
+        key
+        for key in table.columns
+        if key not in ("variant", "accuracy") and table[key].nunique() > 1
+    ]

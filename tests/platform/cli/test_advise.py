@@ -1,0 +1,57 @@
+"""advise: a method and an epsilon by a simulation, which releases nothing."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import labeldp
+from labeldp.mechanisms.guess_risk import guess_after
+from labeldp.platform.cli import advise
+from labeldp.platform.settings.methods import choose_for_stack
+from tests.platform.cli.asked import answer, refusal, run, words
+
+
+@pytest.fixture(autouse=True)
+def _few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(advise, "EPSILONS", (0.01, 4.0))
+    monkeypatch.chdir(tmp_path)
+
+
+def test_it_advises_the_smallest_epsilon_that_is_close(tmp_path: Path) -> None:
+    found = answer("advise", "--rows", "800", "--classes", "2")
+    small, large = found["epsilons"]
+    for row in (small, large):
+        assert (
+            row["method"]
+            == choose_for_stack(epsilon=row["epsilon"], num_classes=2, single=False)[0]
+        )
+        assert row["guess_after"]["0.5"] == guess_after(0.5, epsilon=row["epsilon"])
+    # At epsilon .01 nothing can be learned from 800 labels; at 4 nearly all of it.
+    assert small["expected"] < 0.75 < found["without_privacy"] - 0.05 < large["expected"]
+    assert found["advice"] == large and found["two_parties"]["labels_charged"] == 800
+    assert answer("advise", "--rows", "800", "--classes", "2") == found, "its seed is fixed"
+    assert not list(tmp_path.iterdir()), "nothing is written"
+
+
+def test_it_takes_rare_classes_people_and_a_file_of_features(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    rows = [f"{a:.3f},{b:.3f},{'xy'[int(a > b)]}" for a, b in random.random((1500, 2))]
+    Path("features.csv").write_text("\n".join(["a,b,c", *rows]) + "\n")
+    common = ("advise", "--classes", "2", "--features", "features.csv", "--rare", ".1")
+    found = answer(*common, "--persons", "800")
+    assert (found["rows"], found["labels_used"], found["simulated_rows"]) == (1500, 800, 800)
+    assert found["metric"] == "ROC AUC" and found["epsilons"][1]["expected"] > 0.8
+    text = words(*common, "--persons", "800")
+    assert text.startswith("Use ") and "One label of each of 800 people is used" in text
+    assert "labeldp request --method subset" in text
+
+
+def test_what_cannot_be_advised_on_is_refused() -> None:
+    assert "--rows, or name --features" in refusal("advise", "--classes", "2")
+    assert "at least 500" in refusal("advise", "--classes", "10", "--rows", "300")
+    assert "rare" in refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".7")
+
+
+def test_it_states_its_version() -> None:
+    assert run("--version") == (0, f"labeldp, version {labeldp.__version__}\n", "")

@@ -1,0 +1,127 @@
+"""watch: follows a folder that it leaves alone, alive or dead; only who has the token may look."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from labeldp.platform.cli import watch
+from labeldp.platform.records.results import ResultsFolder
+from tests.platform.cli.asked import answer, refusal
+from tests.platform.sweep.examples import a_record
+from tests.sweeps.conftest import contents
+
+TRIALS = 1000
+#: What it may need of a machine that a sweep runs on.
+MOST_MEGABYTES, MOST_SECONDS = 60, 0.3
+MEASURED = """
+import re, sys, time
+from pathlib import Path
+from labeldp.platform.cli import command_line, watch
+watched = watch.Watched(Path(sys.argv[1]))
+watched.state()
+begun = time.process_time()
+page = watch.page(watched.state())
+seconds = time.process_time() - begun
+peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
+print(int(peak[1]) / 1024, seconds, len(page))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> ResultsFolder:
+    """Two finished trials and a failed one, of five, whose driver is this process."""
+    made = ResultsFolder(tmp_path / "results", sweep="small")
+    made.identify(num_labels=100)
+    made.keep(a_record("a" * 16, accuracy=0.8, epsilon=1.0, point={"trainer.epsilon": 1.0}))
+    made.keep(a_record("b" * 16, accuracy=0.7, epsilon=2.0))
+    made.keep(a_record("c" * 16, finished=False, reason="<b>it broke</b>"))
+    state = {
+        "driver": os.getpid(),
+        "ended": False,
+        "written": time.time(),
+        "begun": time.time() - 60,
+        "trials": 5,
+        "running": [{"name": "PATE", "epochs": 1, "of": 4}],
+        "metric": "accuracy",
+        "epsilon_spent": 3.0,
+        "epsilon_planned": 7.5,
+    }
+    (made.path / "state.json").write_text(json.dumps(state))
+    (made.path / "driver.lock").write_text(str(os.getpid()))
+    return made
+
+
+def test_it_counts_what_ended_runs_and_waits(folder: ResultsFolder) -> None:
+    found = answer("watch", str(folder.path))
+    names = ("driver", "trials", "done", "waiting", "epsilon_spent", "epsilon_left")
+    assert [found[name] for name in names] == ["running", 5, 2, 1, 3.0, 4.5]
+    assert found["failed"] == [{"name": "ALIBI", "reason": "<b>it broke</b>"}]
+    assert found["best"]["name"] == "ALIBI epsilon=1.0" and found["pareto"] == [[1.0, 0.8]]
+    # A minute for three trials and a quarter: another 32 s for the rest.
+    assert found["seconds_left"] == pytest.approx(60 / 3.25 * 1.75, rel=0.1)
+
+
+def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> None:
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    (folder.path / "driver.lock").write_text(str(ended.pid))
+    state = json.loads((folder.path / "state.json").read_text())
+    (folder.path / "state.json").write_text(json.dumps({**state, "written": 0.0}))
+    found = answer("watch", str(folder.path))
+    assert (found["driver"], found["running"], found["seconds_left"]) == ("ended", [], None)
+    assert [each["name"] for each in found["cut_off"]] == ["PATE"]
+    (folder.path / "state.json").unlink()  # of an older version
+    assert answer("watch", str(folder.path))["trials"] == 3
+
+
+@contextmanager
+def served(folder: ResultsFolder) -> Iterator[tuple[str, str]]:
+    pages = watch.server(watch.Watched(folder.path))
+    threading.Thread(target=pages.serve_forever, daemon=True).start()
+    try:
+        host, port = pages.server_address[:2]
+        yield f"http://{host!s}:{port}/", vars(pages.RequestHandlerClass)["token"]
+    finally:
+        pages.shutdown()
+        pages.server_close()
+
+
+def test_the_page_is_for_who_has_the_token_and_changes_nothing(folder: ResultsFolder) -> None:
+    before = contents(folder.path)
+    with folder.held(), served(folder) as (address, token):
+        assert address.startswith("http://127.0.0.1:")
+        for wrong in ("", "?token=", f"?token={token}x"):
+            with pytest.raises(urllib.error.HTTPError, match="403"):
+                urllib.request.urlopen(address + wrong, timeout=10)
+        with urllib.request.urlopen(f"{address}?token={token}", timeout=10) as reply:
+            page = reply.read().decode()
+            assert reply.headers["Content-Security-Policy"].startswith("default-src 'none'")
+        assert "&lt;b&gt;it broke&lt;/b&gt;" in page and "<b>" not in page
+        assert page.count("<circle") == 2 and "ALIBI epsilon=1.0: accuracy 0.8" in page
+        folder.keep(a_record("d" * 16, accuracy=0.9, epsilon=4.0))
+        with urllib.request.urlopen(f"{address}?token={token}", timeout=10) as reply:
+            assert reply.read().decode().count("<circle") == 3
+    (folder.path / "trials" / f"{'d' * 16}.json").unlink()
+    assert contents(folder.path) == before
+    assert "holds no sweep" in refusal("watch", str(folder.path.parent))
+
+
+def test_it_is_small_beside_a_sweep_of_a_thousand_trials(folder: ResultsFolder) -> None:
+    record = (folder.path / "trials" / f"{'a' * 16}.json").read_text()
+    for number in range(TRIALS):
+        digest = f"{number:016x}"
+        (folder.path / "trials" / f"{digest}.json").write_text(record.replace("a" * 16, digest))
+    command = [sys.executable, "-c", MEASURED, str(folder.path)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True).stdout
+    megabytes, seconds, length = map(float, said.split())
+    assert megabytes < MOST_MEGABYTES and seconds < MOST_SECONDS and length < 200_000

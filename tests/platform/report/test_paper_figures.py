@@ -1,0 +1,102 @@
+"""Figures of the papers: each shows the numbers that it was given, and none what is not there."""
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
+from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.report import paper_figures
+from labeldp.platform.report.paper_figures import write_figures
+from tests.platform.sweep.examples import a_record, mode
+
+VOTES = np.array([[200, 30, 20]] * 30 + [[120, 110, 20]] * 10)
+
+
+def a_grid() -> list[TrialRecord]:
+    """Two temperatures, three thresholds, two seeds; one point is missing."""
+    return [
+        a_record(
+            f"{temperature}{tau}{seed}",
+            point={"trainer.temperature": temperature, "trainer.tau": tau, "seed": seed},
+            accuracy=temperature / 2 + tau / 1000 + 0.01 * seed,
+        )
+        for temperature in (0.5, 1.0)
+        for tau in (100, 200, 300)
+        for seed in (0, 1)
+        if (temperature, tau) != (1.0, 300)
+    ]
+
+
+def panels(figure: Figure | None) -> list[Any]:
+    """Axes of a figure that there must be; matplotlib's types leave open what is in them."""
+    assert figure is not None
+    return list(figure.axes)
+
+
+def test_a_heat_map_has_the_mean_of_every_point() -> None:
+    axes = panels(paper_figures.heat_map(a_grid()))[0]
+    np.testing.assert_allclose(
+        axes.images[0].get_array().filled(math.nan), [[35.5, 45.5, 55.5], [60.5, 70.5, math.nan]]
+    )
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("trainer.tau", "trainer.temperature")
+    turned = panels(paper_figures.heat_map(a_grid(), rows="trainer.tau"))[0]
+    assert turned.images[0].get_array().shape == (3, 2)
+
+
+def test_each_numeric_axis_has_a_panel_of_means() -> None:
+    first, second = panels(paper_figures.settings(a_grid()))
+    np.testing.assert_allclose(first.lines[0].get_ydata(), [45.5, 65.5])
+    np.testing.assert_allclose(second.lines[0].get_ydata(), [48.0, 58.0, 55.5])
+
+
+def test_stages_are_points_of_top_k_accuracy_and_lines_of_mean_k() -> None:
+    figures = {"top_k_accuracy_stage_2": 0.9, "mean_top_k_stage_2": 1.8}
+    records = [a_record("a", accuracy=0.7, figures=figures), a_record("b")]
+    left, right = panels(paper_figures.stages(records))
+    assert left.lines[0].get_xydata().tolist() == [[90.0, 70.0]]
+    assert right.lines[0].get_xydata().tolist() == [[2.0, 1.8]]
+
+
+def test_a_folder_gets_what_it_has_data_for_and_canaries_stay_with_the_owner(
+    tmp_path: Path,
+) -> None:
+    assert write_figures([a_record("a"), a_record("f", finished=False)], tmp_path) == []
+    evidence = tmp_path / "private" / "evidence"
+    evidence.mkdir(parents=True)
+    np.savez(evidence / "a.npz", own=np.linspace(0, 1, 20), others=np.zeros((20, 3)))
+    written = write_figures([a_record("a")], tmp_path)
+    assert [path.relative_to(tmp_path).as_posix() for path in written] == [
+        f"private/figures/canaries.{kind}" for kind in ("svg", "png")
+    ]
+    assert {mode(path) for path in written} == {0o600}
+    names = {path.name for path in write_figures(a_grid(), tmp_path)}
+    assert names == {"heat_map.svg", "heat_map.png", "settings.svg", "settings.png"}
+
+
+def test_the_plurality_has_every_query_the_likely_answers_and_the_papers_cost() -> None:
+    aggregator = ConfidentGNMax(threshold=150.0, sigma1=20.0, sigma2=10.0)
+    figure = paper_figures.plurality(VOTES, aggregator, delta=1e-5)
+    left, right = panels(figure)
+    heights = np.array([bar.get_height() for bar in left.patches])
+    costs = aggregator.costs(VOTES, Accounting.COUNTS)
+    assert heights[:20].sum() == 40 and heights[16] == 30
+    assert heights[20:].sum() == pytest.approx(np.exp(costs.log_probability).sum())
+    checks, both = (bar.get_height() for bar in right.patches)
+    assert 0 < checks < both == pytest.approx(costs.cost(delta=1e-5).epsilon)
+
+
+def test_less_noise_costs_more_and_answers_better_by_both_maxima() -> None:
+    generator = np.random.default_rng(0)
+    figure = paper_figures.noisy_maxima(VOTES, (10.0, 80.0), delta=1e-5, generator=generator)
+    lines = panels(figure)[0].lines
+    for line in lines:
+        (dear, right), (cheap, less) = line.get_xydata()
+        assert dear > cheap and right > less
+    gaussian = GNMax(noise_std=80.0).costs(VOTES, Accounting.COUNTS).cost(delta=1e-5)
+    assert lines[0].get_xdata()[1] == gaussian.epsilon

@@ -1,0 +1,117 @@
+"""Recorded steps: the same function as plain ones, with batches and rates in fixed places."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.methods.settings import AlibiPriorConfig, PriorSettings, PriorSource
+from labeldp.trainers.models import learner as learners
+from labeldp.trainers.models.learner import OnLabels
+from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
+from tests.trainers.models.test_learner import QUICK
+from tests.trainers.small_data import FEW_LABELS, ON_CPU, digits, small_images, trained
+
+
+class OwnNetwork(nn.Sequential):
+    """A network of a user's, which may do anything in its forward pass."""
+
+    def __init__(self, *, input_shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__(nn.Flatten(), nn.Linear(math.prod(input_shape), num_classes))
+
+
+class StandIn:
+    """A recorder that repeats a function by calling it: what a graph does, on a processor."""
+
+    def __init__(self) -> None:
+        self.recordings = 0
+        self.replays = 0
+
+    def __call__(self, function: Callable[[], Tensor]) -> Callable[[], Tensor]:
+        self.recordings += 1
+
+        def replay() -> Tensor:
+            self.replays += 1
+            return function()
+
+        return replay
+
+
+@pytest.fixture
+def recorder(monkeypatch: pytest.MonkeyPatch) -> StandIn:
+    stand_in = StandIn()
+    monkeypatch.setattr(
+        learners,
+        "recorder_of",
+        lambda device, **unlike: None if any(unlike.values()) else stand_in,
+    )
+    return stand_in
+
+
+def after_two_epochs(config: LearnerConfig, performance: Performance) -> dict[str, Tensor]:
+    data, labels = small_images(channels=3)
+    learner = OnLabels(config, labels=labels, data=data, seed=0, performance=performance)
+    for _ in range(2):
+        learner.epoch()
+    return {name: value.cpu() for name, value in learner.network.state_dict().items()}
+
+
+PLAIN = replace(ON_CPU, capture=False)
+
+
+@pytest.mark.parametrize("mixup", [0.0, 0.4])
+def test_recorded_steps_train_the_same_network(recorder: StandIn, mixup: float) -> None:
+    config = replace(QUICK, mixup=mixup)  # its learning rate changes every step
+    expected = after_two_epochs(config, PLAIN)
+    assert recorder.recordings == 0
+    found = after_two_epochs(config, replace(PLAIN, capture=True))
+    assert recorder.recordings == 1
+    assert recorder.replays == 2 * (400 // 64) - 3
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+
+
+def test_fixmatch_is_recorded_and_trains_the_same_network(recorder: StandIn) -> None:
+    data, _ = digits(train=400)
+    labels = np.arange(40) % 10
+    given = {"data": data, "examples": np.arange(40), "labels": labels, "seed": 0}
+    config = FixMatchConfig(**FEW_LABELS)
+    predictions = []
+    for performance in (PLAIN, replace(PLAIN, capture=True)):
+        trainer = FixMatch(config, **given, performance=performance)
+        for _ in range(2):
+            trainer.epoch()
+        predictions.append(trainer.predict(data.test_features))
+    assert recorder.replays == 2 * 20 - 3
+    np.testing.assert_allclose(predictions[1], predictions[0], rtol=1e-3, atol=1e-5)
+
+
+def test_a_loss_that_changes_by_epoch_is_recorded_anew(recorder: StandIn) -> None:
+    prior = PriorSettings(source=PriorSource.CLUSTERS, share=0.3)
+    config = AlibiPriorConfig(epsilon=4.0, prior=prior, epochs=3)
+    trained(config, digits(train=600), epochs=3)
+    assert recorder.recordings == 3
+
+
+def test_own_networks_and_dropout_are_not_recorded(recorder: StandIn) -> None:
+    data, labels = digits(train=300)
+    own = {"model": f"{__name__}:OwnNetwork"}
+    for change in ({"dropout": 0.1}, own):
+        config = LearnerConfig(epochs=1, **change)
+        OnLabels(config, labels=labels.labels, data=data, seed=0, performance=ON_CPU).epoch()
+    assert recorder.recordings == 0
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_cuda_graph_trains_the_same_network() -> None:
+    on_gpu = replace(PLAIN, device=Device.CUDA)
+    expected = after_two_epochs(QUICK, on_gpu)
+    found = after_two_epochs(QUICK, replace(on_gpu, capture=True))
+    for name, value in expected.items():
+        np.testing.assert_allclose(found[name], value, rtol=1e-2, atol=1e-4, err_msg=name)
