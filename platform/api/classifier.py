@@ -22,6 +22,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -79,7 +80,8 @@ def network_fits() -> ModuleType:
 class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[misc]
     """Learn from secret labels under label differential privacy; features are public.
 
-    X is a matrix [N, D], dense or sparse, a DataFrame, or uint8 images [N, H, W] or [N, C, H, W].
+    X is a matrix [N, D], dense or sparse, a DataFrame, texts [N], or uint8 images [N, H, W] or
+    [N, C, H, W].
     Preparation of X is part of the model, so `predict` takes raw rows. In a DataFrame, text becomes
     categories and dates become days. A missing number becomes its column's median, and a further
     column marks it. Missing text is a category.
@@ -114,6 +116,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         n_jobs: Fits of a stack side by side, in threads; None for OMP_NUM_THREADS, or all cores.
         keep: Columns of a DataFrame to use although they look like identifiers (`id`, or text that
             differs in nearly every row). Other such columns are left out with a warning.
+        text: "tfidf" learns from the words of columns of sentences, "drop" leaves them out,
+            "category" takes each text as a category.
 
     Attributes:
         epsilon_, delta_: Cost of the releases that this fit has read, for the label that paid most.
@@ -150,6 +154,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         verbose: bool = False,
         n_jobs: int | None = None,
         keep: Sequence[str] | None = None,
+        text: str = "tfidf",
         estimator: Any = None,
         max_labels_per_person: int = 1,
     ) -> None:
@@ -167,6 +172,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.verbose = verbose
         self.n_jobs = n_jobs
         self.keep = keep
+        self.text = text
         self.estimator = estimator
 
     def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
@@ -193,7 +199,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
         stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
-            len(classes), named_columns=bool(account.columns)
+            len(classes), named_columns=bool(account.columns) or issparse(rows_of_x)
         )
         method, reason = self._method(
             len(classes), rows=len(places), persons=groups is not None, stacks=stacks
@@ -226,8 +232,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if stacks and self.method == AUTO and method.name == "moment_labels" and groups is None:
             learner = named_estimator("boosting", rows=len(places), seed=0)
         by_numbers = stacked or learner is not None
-        read = fitting.number_rows if by_numbers else network_fits().public_rows
-        data = read(rows_of_x, num_classes=len(classes), keep=self.keep or ())
+        text = fitting.text_columns(self.text)
+        how: Any = {"num_classes": len(classes), "keep": self.keep or (), "text": text}
+        if by_numbers:
+            data: Any = fitting.number_rows(rows_of_x, **how, own=not stacked)
+        else:
+            data = network_fits().public_rows(rows_of_x, **how)
         rows_used, *shape = data.train_features.shape
         size: Any = {"shape": shape, "most": most, "named_columns": bool(account.columns)}
         config = self._configuration(method, rows=rows_used, **size)

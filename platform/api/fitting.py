@@ -20,6 +20,7 @@ from typing import Any, ClassVar
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from labeldp.mechanisms._validate import as_numpy, is_torch
 from labeldp.mechanisms.label_moments import LabelMoments
@@ -31,9 +32,11 @@ from labeldp.platform.settings.configuration import TrialConfig, flatten, with_c
 from labeldp.platform.settings.methods import NamedMethod
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
-from labeldp.trainers.data.columns import Columns, Numbers, by_name, is_number
+from labeldp.trainers.base import near_miss
+from labeldp.trainers.data.columns import Columns, Numbers, TextColumns, by_name, is_number
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.data.sparse_rows import SparseColumns
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
@@ -52,6 +55,8 @@ _MOST_ANSWERS = 300
 _MOST_STEPS = 4_000
 _MOST_EPOCHS = 12
 _FEWEST_EPOCHS = 5
+#: Columns of a sparse matrix that is taken as a dense one.
+_MOST_DENSE = 500
 #: Progress is printed at most this often.
 _TELL_SECONDS = 5.0
 
@@ -120,6 +125,8 @@ def readable(rows: Any) -> Any:
         if not plain and (not all_numbers(rows) or any(type(x) is str for x in rows.columns)):
             rows = rows.set_axis(names, axis=1)
         return rows
+    if (texts := _texts(rows)) is not None:
+        return texts
     if isinstance(rows, list | tuple) or getattr(rows, "dtype", np.dtype(float)).kind in "OUS":
         found: list[Any] = []
         with suppress(TypeError, ValueError):  # of other shapes, which scikit-learn refuses
@@ -132,6 +139,27 @@ def readable(rows: Any) -> Any:
                 "pandas.DataFrame(X).infer_objects(), whose columns of text become categories"
             )
     return rows
+
+
+def text_columns(text: str) -> TextColumns:
+    """Return what becomes of columns of sentences, as a user names it."""
+    if text not in list(TextColumns):
+        raise ValueError(f"text is {text!r}; {near_miss(str(text), list(TextColumns))}")
+    return TextColumns(text)
+
+
+def _texts(rows: Any) -> pd.DataFrame | None:
+    """Return texts [N] as a table of one column; None where X is something else."""
+    if len(np.shape(rows)) != 1 if hasattr(rows, "shape") else not isinstance(rows, list | tuple):
+        return None
+    values = list(rows)
+    texts = [each for each in values if isinstance(each, str)]
+    known = all(isinstance(each, str) or each is None for each in values)
+    if not known or all(map(is_number, texts)):
+        return None
+    return pd.DataFrame(
+        {str(getattr(rows, "name", None) or "text"): pd.Series(values, dtype=object)}
+    )
 
 
 def refuse_texts(amounts: object) -> None:
@@ -335,7 +363,7 @@ class NumberRows:
     """X as numbers [N, D], for estimators and without torch.
 
     Attributes:
-        train_features: In the units of the columns, as they came.
+        train_features: In the units of the columns, as they came; of sparse columns `SparseRows`.
         scaled: The same with variance 1, of which sums are requested.
         preprocessing: Makes `train_features` of X.
     """
@@ -343,7 +371,7 @@ class NumberRows:
     name: ClassVar[str] = "own"
 
     num_classes: int
-    train_features: NDArray[np.floating]
+    train_features: Any
     scaled: NDArray[np.float32]
     preprocessing: Preprocessing
     fingerprint: str
@@ -353,21 +381,38 @@ class NumberRows:
         return replace(self, train_features=self.train_features[places], scaled=self.scaled[places])
 
 
-def number_rows(rows: Any, *, num_classes: int, keep: Sequence[str] = ()) -> NumberRows:
-    """Return X for an estimator; `rows` and `keep` as of `public_rows`."""
-    if len(np.shape(rows)) > 2:  # images are described as for networks, by torch
+def number_rows(
+    rows: Any,
+    *,
+    num_classes: int,
+    keep: Sequence[str] = (),
+    text: TextColumns = TextColumns.TFIDF,
+    own: bool = False,
+) -> NumberRows:
+    """Return X for an estimator.
+
+    `rows`, `keep` and `text` as of `public_rows`. A user's `own` estimator gets no `SparseRows`.
+    """
+    if issparse(rows) and rows.shape[1] > _MOST_DENSE and not own:
+        step = SparseColumns.fit(rows)
+        numbers: Any = step(rows)
+        scaled = numbers.dense
+        preprocessing = Preprocessing(steps=(step,))
+        fingerprint = fingerprint_of(num_classes, [scaled, scaled[:0]], np.zeros(0, np.int64))
+    elif len(np.shape(rows)) > 2:  # images are described as for networks, by torch
         from labeldp.platform.api.network_fits import public_rows
 
-        data = public_rows(rows, num_classes=num_classes, keep=keep)
+        data = public_rows(rows, num_classes=num_classes, keep=keep, text=text)
         numbers = scaled = data.train_features.flatten(1).float().numpy()
         preprocessing = data.preprocessing
         fingerprint = data.fingerprint
     else:
-        splits = own_rows(rows, num_classes=num_classes, keep=keep)
+        splits = own_rows(rows, num_classes=num_classes, keep=keep, text=text)
         fitted = splits.preprocessing
         scaled = splits.train_features
         assert isinstance(fitted, Columns | Numbers), "tables are prepared"
-        preprocessing = Preprocessing(steps=(fitted.as_they_are(),))
+        words = {"beside": not own} if isinstance(fitted, Columns) else {}
+        preprocessing = Preprocessing(steps=(fitted.as_they_are(**words),))
         numbers = preprocessing.rows(used_columns(rows, preprocessing))
         parts = {"train": scaled, "test": splits.test_features}
         checked_public("own", num_classes, parts, splits.test_labels)

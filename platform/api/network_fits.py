@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from labeldp.platform.settings.configuration import TrialConfig
 from labeldp.platform.vault.shared_vault import FitLabels
+from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, public_part
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
@@ -23,13 +24,19 @@ SMALLEST_PATCHED = 16
 _NARROW = 256
 
 
-def public_rows(rows: object, *, num_classes: int, keep: Sequence[str] = ()) -> PublicData:
+def public_rows(
+    rows: object,
+    *,
+    num_classes: int,
+    keep: Sequence[str] = (),
+    text: TextColumns = TextColumns.TFIDF,
+) -> PublicData:
     """Return X as public data without a test split; its preprocessing stays with the model.
 
     `rows`: numbers [N, D], a DataFrame, or images of bytes; `keep`: columns that are features
-    although they look like identifiers.
+    although they look like identifiers; `text`: what becomes of columns of sentences.
     """
-    data = public_part("own", own_rows(rows, num_classes=num_classes, keep=keep))
+    data = public_part("own", own_rows(rows, num_classes=num_classes, keep=keep, text=text))
     large = data.kind is FeatureKind.IMAGE and (
         min(data.train_features.shape[2:]) >= SMALLEST_PATCHED
     )

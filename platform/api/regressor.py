@@ -12,6 +12,7 @@ True
 """
 
 import os
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
@@ -29,6 +30,7 @@ from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
+from labeldp.trainers.data.sparse_rows import dense_of
 from labeldp.trainers.methods.amounts import default_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.methods.settings import AmountLoss, AmountRelease, chosen_release
@@ -56,6 +58,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         max_labels_per_person: As in `LabelPrivateClassifier`; "sums" use all.
         vault: As in `LabelPrivateClassifier`.
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
+        text: As in `LabelPrivateClassifier`.
 
     Attributes:
         epsilon_, delta_, total_epsilon_, total_delta_, ledger_, guarantee_: As in
@@ -78,6 +81,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         random_state: object = None,
         vault: SharedVault | str | os.PathLike[str] | None = None,
         noise_seed: int | None = None,
+        text: str = "tfidf",
         max_labels_per_person: int = 1,
     ) -> None:
         self.max_labels_per_person = max_labels_per_person
@@ -91,6 +95,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         self.random_state = random_state
         self.vault = vault
         self.noise_seed = noise_seed
+        self.text = text
 
     def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
         """Learn from the amounts y [N] of the rows X [N, ...], and pay for it.
@@ -124,7 +129,10 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             most = grouped.most
             rows_of_x = grouped.rows_of(rows_of_x)
             levels = grouped.rows_of(levels)
-        data = fitting.number_rows(rows_of_x, num_classes=LEVELS)
+        text = fitting.text_columns(self.text)
+        own = self.estimator is not None
+        data = fitting.number_rows(rows_of_x, num_classes=LEVELS, text=text, own=own)
+        data = replace(data, train_features=dense_of(data.train_features))
         numbers = data.train_features
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         estimator = self.estimator
@@ -175,7 +183,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         check_is_fitted(self, "estimator_")
         numbers = self._preprocessing.rows(self._rows_to_predict(X, self._preprocessing))
         low, high = self._fitted_bounds
-        scaled = np.clip(self.estimator_.predict(np.asarray(numbers)), 0, 1)
+        scaled = np.clip(self.estimator_.predict(np.asarray(dense_of(numbers))), 0, 1)
         return np.asarray(low + scaled * (high - low), dtype=np.float64)
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:

@@ -182,9 +182,12 @@ def _refuse_missing(table: pd.DataFrame, column: str, *, what: str) -> None:
     raise ValueError(f"{what} have no column {column!r}; {known}")
 
 
-def prepared(features: pd.DataFrame, id_column: str) -> NumberRows:
-    """Return a table as numbers [N, D], in its own units and scaled, and what made them."""
-    return number_rows(features.drop(columns=id_column, errors="ignore"), num_classes=2)
+def prepared(features: pd.DataFrame, id_column: str, *, own: bool = True) -> NumberRows:
+    """Return a table as numbers [N, D], in its own units and scaled, and what made them.
+
+    Words of sentences come beside the numbers unless they are for a user's `own` estimator.
+    """
+    return number_rows(features.drop(columns=id_column, errors="ignore"), num_classes=2, own=own)
 
 
 # -------------------------------------------------------------------------- the party with labels
@@ -702,12 +705,13 @@ def fit_release(
     ]
     first = releases[0]
     kept, known = zip(*found, strict=True)
-    data = prepared(pd.concat(kept, ignore_index=True), first.id_column)
-    rows = data.train_features
     count = sum(len(each.ids) for each in releases)
     model = estimator
     if model is None and first.question is not None:
         model = named_estimator("boosting", rows=count, seed=seed)
+    together = pd.concat(kept, ignore_index=True)
+    data = prepared(together, first.id_column, own=model is not None)
+    rows = data.train_features
     if model is None:
         predictor: Predictor = fit_stack(
             rows, _together(known), seed=seed, tell=teller(verbose=False)

@@ -322,6 +322,12 @@ VERBS = (
         option("--group-column", "column of persons; only one row of each person is used", "NAME"),
         option("--drop", "columns to leave out", "A,B,..."),
         option("--keep", "columns to keep although they look like identifiers", "A,B,..."),
+        choice(
+            "--text",
+            ("tfidf", "drop", "category"),
+            "what becomes of columns of sentences",
+            default="tfidf",
+        ),
         option("--test test_path", "file of test rows; their labels are public", "FILE"),
         option("--test-labels", "file of the test labels, if --test is an .npy", "t.npy"),
         choice(

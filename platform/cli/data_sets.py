@@ -189,7 +189,7 @@ def _keys(source: OwnSource, path: str) -> list[str]:
     given = {"path": path}
     for entry in fields(source):
         value = getattr(source, entry.name)
-        if entry.name != "path" and value:
+        if entry.name != "path" and value and value != entry.default:
             listed = isinstance(value, (list, tuple))
             given[entry.name] = ",".join(map(str, value)) if listed else str(value)
     return ["data.name=own", *(_written(f"data.{name}", text) for name, text in given.items())]

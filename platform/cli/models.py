@@ -14,7 +14,7 @@ from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text,
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.trainers.data.columns import Categories, Columns, ColumnsIgnored
+from labeldp.trainers.data.columns import Columns, ColumnsIgnored, Numbers
 from labeldp.trainers.data.files import (
     DataFileError,
     FileRefused,
@@ -148,7 +148,7 @@ def _csv_rows(path: Path, preprocessing: Preprocessing) -> pd.DataFrame | NDArra
     if isinstance(step, Columns):
         # By the reader of training rows, so that both find the same categories and missing values.
         kinds = zip(step.names, step.parts, strict=True)
-        text = [name for name, each in kinds if isinstance(each, Categories) or each.form]
+        text = [name for name, each in kinds if not isinstance(each, Numbers) or each.form]
         return csv_table(path, text=text).to_pandas()
     with open_regular(path) as opened:
         header = None if _all_numbers(opened.readline()) else 0

@@ -46,6 +46,7 @@ from labeldp.trainers.base import (
     near_miss,
     settings,
 )
+from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.data.splits import FeatureProvenance, fine_tuned
 from labeldp.trainers.methods.settings import AlibiConfig, AmountsConfig, Noise, Task
@@ -140,6 +141,11 @@ class DataSettings:
         None,
         "Columns of a table to keep although they look like identifiers, separated by commas. "
         "Other such columns are left out.",
+    )
+    text: TextColumns = key(
+        TextColumns.TFIDF,
+        "Columns of sentences: `tfidf` learns from their words, `drop` leaves them out, `category` "
+        "takes each text as a category.",
     )
     test_path: Text | None = key(
         None,

@@ -481,7 +481,8 @@ def _read(settings: DataSettings) -> Splits:
                 "file of their labels"
             )
         return read_own(settings.own_source)
-    stated = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key)]
+    usual = DataSettings()
+    stated = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key) != getattr(usual, key)]
     if stated:
         raise ValueError(
             f"{', '.join(stated)}: only for your own data, but data.name is {settings.name}; set "

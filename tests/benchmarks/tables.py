@@ -3,13 +3,14 @@
     make tables
     python -m tests.benchmarks.tables --only amounts
 
-Writes docs/tables.md, or its part on amounts. The tables are in `shared/data/tables` beside the
-checkout (`LABELDP_SHARED` names the folder); `--rows` takes that many rows of each at most.
-Randomized response replaces a label; scikit-learn's boosting and logistic regression learn from the
-rest as it is.
+Writes docs/tables.md, or its part on amounts or on sentences (`--only text`). The data are in
+`shared/data/tables` and `shared/data/text` beside the checkout (`LABELDP_SHARED` names the folder);
+`--rows` takes that many rows of each table at most. Randomized response replaces a label;
+scikit-learn's boosting and logistic regression learn from the rest as it is.
 """
 
 import argparse
+import lzma
 import time
 import warnings
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.pipeline import make_pipeline
@@ -66,6 +68,24 @@ of other people, {rows:,} rows at most, 30% of them for testing, {seeds} seeds.
 """
 
 
+#: Name -> files of training and testing rows; of one file a tenth is for testing.
+TEXTS = {
+    "TREC (6 classes)": ("TREC.train.xz", "TREC.test.xz"),
+    "SST-2": ("stsa.binary.train.xz", "stsa.binary.test.xz"),
+    "subj": ("subj.all.xz",),
+}
+_SECTION = "\n## Sentences\n"
+_TEXT_INTRO = (
+    _SECTION
+    + """
+Accuracy on test rows by epsilon: the mean of {seeds} seeds, and their deviation in brackets. Beside
+the default: logistic regression on TF-IDF of words and pairs of words, the better of C=1 and C=10
+on the test rows.
+
+"""
+)
+
+
 class Score(NamedTuple):
     """Figures of predictions of test rows, and seconds of the fit."""
 
@@ -99,6 +119,16 @@ def table(name: str) -> tuple[pd.DataFrame, NDArray[np.int64], int]:
     return rows.drop(columns=[target, *(c for c in left_out if c in rows)]), labels, len(classes)
 
 
+def randomized(
+    labels: NDArray[np.int64], *, classes: int, epsilon: float, seed: int
+) -> NDArray[np.int64]:
+    """Return labels [N] after randomized response."""
+    generator = np.random.default_rng([seed, int(10 * epsilon)])
+    kept = generator.random(len(labels)) < np.exp(epsilon) / (np.exp(epsilon) + classes - 1)
+    moved = generator.integers(1, classes, len(labels))
+    return np.where(kept, labels, (labels + moved) % classes)
+
+
 def measured(name: str, *, most: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the figures of every line and epsilon on one split of a table."""
     rows, labels, classes = table(name)
@@ -126,10 +156,7 @@ def measured(name: str, *, most: int, seed: int) -> Iterator[dict[str, Any]]:
     for model in MODELS:
         yield line(f"none, {model}", np.inf, partial(simple, model, labels[known]))
     for epsilon in EPSILONS:
-        generator = np.random.default_rng([seed, int(10 * epsilon)])
-        kept = generator.random(len(known)) < np.exp(epsilon) / (np.exp(epsilon) + classes - 1)
-        moved = generator.integers(1, classes, len(known))
-        noisy = np.where(kept, labels[known], (labels[known] + moved) % classes)
+        noisy = randomized(labels[known], classes=classes, epsilon=epsilon, seed=seed)
         for model in MODELS:
             yield line(f"randomized response, {model}", epsilon, partial(simple, model, noisy))
         yield line("default", epsilon, partial(ours, epsilon))
@@ -169,14 +196,16 @@ def page(found: pd.DataFrame, *, most: int) -> str:
 
 
 Amounts = tuple[pd.DataFrame, NDArray[np.float64], tuple[float, float]]
-_AMOUNTS = """
-## Amounts
-
+_AMOUNTS_SECTION = "\n## Amounts\n"
+_AMOUNTS = (
+    _AMOUNTS_SECTION
+    + """
 Mean squared error as a share of the variance, by the mean of {seeds} seeds. The others learn from
 amounts with Laplace noise; the constant is their mean. Tables are `insurance`, 4,000 rows of the
 form of California housing, and 150 made-up used cars, of which 105 teach.
 
 """
+)
 REGRESSORS: dict[str, Learner] = {
     "constant": DummyRegressor,
     "Laplace, ridge": lambda: make_pipeline(StandardScaler(), Ridge(10.0)),
@@ -242,23 +271,100 @@ def amounts_page(*, seeds: int) -> str:
     return text
 
 
+def sentences(name: str) -> tuple[list[str], NDArray[np.int64], list[str], NDArray[np.int64]]:
+    """Return texts and labels of training rows, and those of testing rows."""
+    parts: list[tuple[list[str], list[str]]] = []
+    for file in TEXTS[name]:
+        with lzma.open(SHARED / "data" / "text" / file, "rt", errors="replace") as opened:
+            pairs = [line.rstrip("\n").split(" ", 1) for line in opened]
+        parts.append(([text for _, text in pairs], [label.split(":")[0] for label, _ in pairs]))
+    if len(parts) == 1:
+        ((texts, names),) = parts
+        order = np.random.default_rng(0).permutation(len(texts))
+        known, tested = np.split(order, [len(texts) * 9 // 10])
+        parts = [([texts[n] for n in some], [names[n] for n in some]) for some in (known, tested)]
+    classes = sorted(set(parts[0][1]))
+    (texts, names), (others, other_names) = parts
+    return texts, _numbers(names, classes), others, _numbers(other_names, classes)
+
+
+def _numbers(names: list[str], classes: list[str]) -> NDArray[np.int64]:
+    return np.array([classes.index(name) for name in names], dtype=np.int64)
+
+
+def measured_text(name: str, *, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield accuracies on a set of sentences, for each line and epsilon."""
+    texts, labels, others, tested = sentences(name)
+    classes = labels.max() + 1
+    words = TfidfVectorizer(ngram_range=(1, 2))
+    known = words.fit_transform(texts)
+
+    def simple(given: NDArray[np.int64]) -> float:
+        learned = [LogisticRegression(max_iter=1000, C=c).fit(known, given) for c in (1, 10)]
+        return max(float(each.score(words.transform(others), tested)) for each in learned)
+
+    of = {"set": name, "seed": seed}
+    yield {**of, "epsilon": np.inf, "line": "none", "accuracy": simple(labels)}
+    for epsilon in EPSILONS:
+        noisy = randomized(labels, classes=classes, epsilon=epsilon, seed=seed)
+        of["epsilon"] = epsilon
+        yield {**of, "line": "randomized response", "accuracy": simple(noisy)}
+        model = LabelPrivateClassifier(epsilon=epsilon, classes=classes, random_state=seed)
+        accuracy = model.fit(texts, labels).score(others, tested)
+        yield {**of, "line": "default", "accuracy": accuracy}
+
+
+def text_section(found: pd.DataFrame) -> str:
+    """Return the section of the page about sentences."""
+    text = _TEXT_INTRO.format(seeds=int(found.seed.max()) + 1)
+    text += f"| set | line | {' | '.join(f'{each:g}' for each in EPSILONS)} | no privacy |\n"
+    text += f"|{'---|' * (3 + len(EPSILONS))}\n"
+    for name in found.set.unique():
+        of = found[found.set == name]
+        none = of[of.line == "none"].accuracy.iloc[0]
+        for line in ("default", "randomized response"):
+            part = of[of.line == line].groupby("epsilon").accuracy
+            cells = [f"{part.mean()[each]:.3f} ({part.std()[each]:.3f})" for each in EPSILONS]
+            last = f"{none:.3f}" if line != "default" else ""
+            text += f"| {name} | {line} | {' | '.join(cells)} | {last} |\n"
+    return text
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rows", type=int, default=4000)
     arguments.add_argument("--seeds", type=int, default=3)
     arguments.add_argument("--to", type=Path, default=PAGE)
-    arguments.add_argument("--only", choices=("amounts",))
+    arguments.add_argument("--only", choices=("amounts", "text"))
     given = arguments.parse_args()
     warnings.simplefilter("ignore")
-    if given.only:
-        of_classes = given.to.read_text().partition("\n## Amounts\n")[0]
-    else:
-        of_classes = classes_page(most=given.rows, seeds=given.seeds)
-    given.to.write_text(of_classes + amounts_page(seeds=5 * given.seeds))
+    before, _, text = given.to.read_text().partition(_SECTION)
+    classes, _, amounts = before.partition(_AMOUNTS_SECTION)
+    parts = {"classes": classes, "amounts": _AMOUNTS_SECTION + amounts, "text": ""}
+    if text:
+        parts["text"] = _SECTION + text
+    if given.only is None:
+        parts["classes"] = classes_page(most=given.rows, seeds=given.seeds)
+    if given.only in (None, "amounts"):
+        parts["amounts"] = amounts_page(seeds=5 * given.seeds)
+    if given.only in (None, "text"):
+        parts["text"] = text_page(seeds=5)
+    given.to.write_text("".join(parts.values()))
+
+
+def text_page(*, seeds: int) -> str:
+    """Return the part of the page on sentences."""
+    found: list[dict[str, Any]] = []
+    for seed in range(seeds):
+        for name in TEXTS:
+            for figures in measured_text(name, seed=seed):
+                found.append(figures)
+                print(figures, flush=True)
+    return text_section(pd.DataFrame(found))
 
 
 def classes_page(*, most: int, seeds: int) -> str:
-    """Return the page without the part on amounts."""
+    """Return the part of the page on classes of tables."""
     rows: list[dict[str, Any]] = []
     for name in TABLES:
         for seed in range(seeds):

@@ -20,14 +20,17 @@ import numbers
 import re
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING as REQUIRED
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, ClassVar, Self
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
 from labeldp.trainers.data.files import FileRefused, check_unpacked
+from labeldp.trainers.data.sparse_rows import Sentences, SparseRows
+from labeldp.trainers.data.stored import Step
 from labeldp.trainers.data.written import (
     ISO,
     MISSING,
@@ -40,8 +43,14 @@ from labeldp.trainers.data.written import (
 
 #: A column of more categories names single rows, and its one-hot encoding is a lookup table.
 MOST_CATEGORIES = 1000
-#: The longest string that can name a category.
-MOST_CHARACTERS = 10_000
+#: The longest string, and the longest that can name a category.
+MOST_CHARACTERS = 1_000_000
+_LONGEST_CATEGORY = 10_000
+#: A column of text with so many values holds sentences if more than this share of them differ and
+#: have so many words on average.
+_FEWEST_SENTENCES = 20
+_DIFFERENT = 0.5
+_FEWEST_WORDS = 3
 _CHUNK_ROWS = 65_536
 #: Kinds of NumPy's types that are numbers: truth values, whole and real ones.
 _NUMBERS = "biuf"
@@ -58,6 +67,14 @@ class RowsRefused(ValueError):
 
 class ColumnsIgnored(UserWarning):
     """Columns that have no part in the features; the message names them."""
+
+
+class TextColumns(StrEnum):
+    """What becomes of columns of sentences: features of their words, nothing, or categories."""
+
+    TFIDF = "tfidf"
+    DROP = "drop"
+    CATEGORY = "category"
 
 
 # ------------------------------------------------------------------------------ types of columns
@@ -113,9 +130,8 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         if len(present[longest]) > MOST_CHARACTERS:
             raise FileRefused(
                 f"row {np.flatnonzero(~missing)[longest]}, column {name!r} has "
-                f"{len(present[longest]):,} characters; strings are taken as names of categories, "
-                f"of {MOST_CHARACTERS:,} characters at most: leave the column out "
-                f"(data.drop={name}), or turn its text into numbers first"
+                f"{len(present[longest]):,} characters; strings have {MOST_CHARACTERS:,} "
+                f"characters at most: leave the column out (data.drop={name}), or shorten it"
             )
         if words := {text for text in set(present) if text.strip() in MISSING}:
             missing |= np.array([text in words for text in array.tolist()])
@@ -184,6 +200,21 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
     if long and float(present.max()) - float(present.min()) < 2 * len(present):
         return f"{said}, without gaps, like row numbers"
     return None
+
+
+def is_sentences(column: NDArray[Any]) -> bool:
+    """Whether a column of training rows (see `learned_values`) holds sentences.
+
+    Text does that mostly differs, has three words or more on average, and is neither numbers nor
+    dates with some errors.
+    """
+    if column.dtype.kind != "O":
+        return False
+    present = column[~is_missing(column)].tolist()
+    if len(present) < _FEWEST_SENTENCES or len(set(present)) <= _DIFFERENT * len(present):
+        return False
+    words = sum(len(text.split()) for text in present)
+    return words >= _FEWEST_WORDS * len(present) and not slips(column)[0]
 
 
 def slips(column: NDArray[Any]) -> tuple[str, NDArray[np.intp]]:
@@ -320,99 +351,6 @@ def _listed(values: Sequence[Any]) -> str:
 # ------------------------------------------------------------------------------------- encoders
 
 
-class Stored:
-    """A dataclass that is written as plain values and arrays, and read back without code.
-
-    `kind` names it in files. A field may be a tuple of others.
-    """
-
-    kind: ClassVar[str]
-    _kinds: ClassVar[dict[str, type["Stored"]]] = {}
-
-    def __init_subclass__(cls) -> None:
-        if "kind" in vars(cls):
-            Stored._kinds[cls.kind] = cls
-
-    def described(self) -> dict[str, Any]:
-        """Return its kind and the fields that are not arrays, as values that JSON has."""
-        plain = {name: of for name, of in vars(self).items() if not hasattr(of, "__array__")}
-        return {"kind": self.kind, **{name: _plain(of) for name, of in plain.items()}}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the fields that are arrays by name, those of others below their places."""
-        found: dict[str, NDArray[Any]] = {}
-        for name, of in vars(self).items():
-            if hasattr(of, "__array__"):
-                found[name] = np.asarray(of).copy(order="C")
-            for place, part in enumerate(of if isinstance(of, tuple) else ()):
-                if isinstance(part, Stored):
-                    inner = part.arrays().items()
-                    found |= {f"{name}.{place}.{its}": array for its, array in inner}
-        return found
-
-    @classmethod
-    def restored(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        """Return the object of this class that `described` and `arrays` were taken of.
-
-        Raises a KeyError, RuntimeError, TypeError or ValueError where they don't fit each other.
-        """
-        known = {name: kind for name, kind in Stored._kinds.items() if issubclass(kind, cls)}
-        if described["kind"] not in known:
-            raise ValueError(
-                f"{described['kind']!r} is not a kind of {cls.__name__}; this version knows "
-                f"{', '.join(known)}"
-            )
-        return known[described["kind"]]._made(described, arrays)
-
-    @classmethod
-    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        given: dict[str, Any] = {}
-        for each in fields(cls):  # type: ignore[arg-type]
-            if each.name not in {*arrays, *described} and each.default is not REQUIRED:
-                continue  # of a version before this field
-            of = arrays[each.name] if each.name in arrays else described[each.name]
-            if isinstance(of, list):
-                of = tuple(
-                    Stored.restored(part, below(arrays, f"{each.name}.{place}"))
-                    if isinstance(part, Mapping)
-                    else part
-                    for place, part in enumerate(of)
-                )
-            given[each.name] = of
-        return cls(**given)
-
-
-def _plain(value: object) -> Any:
-    if isinstance(value, Stored):
-        return value.described()
-    return [_plain(each) for each in value] if isinstance(value, tuple) else value
-
-
-def below(arrays: Mapping[str, Any], start: object) -> dict[str, Any]:
-    """Return the arrays whose names begin with `start` and a dot, by the rest of their names."""
-    begin = f"{start}."
-    return {
-        name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)
-    }
-
-
-class Step(Stored):
-    """A transformation of rows, fitted on training rows.
-
-    The first step of a preprocessing takes rows as people have them, each further one the output of
-    the step before it.
-    """
-
-    def __call__(self, rows: Any) -> Any:
-        """Return the rows after this step."""
-        raise NotImplementedError
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one output row."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Numbers(Step):
     """A matrix of numbers less the training rows' mean, over their deviation.
@@ -534,6 +472,17 @@ def _as_written(name: str, column: NDArray[Any], form: str) -> NDArray[Any]:
     return _days(column) if column.dtype.kind == "M" else column
 
 
+def _as_text(name: str, column: NDArray[Any]) -> NDArray[Any]:
+    if column.dtype.kind == "b":
+        return column.astype(str).astype(object)
+    if column.dtype.kind == "O":
+        return column
+    if not is_missing(column).all():
+        held = "dates" if column.dtype.kind == "M" else "numbers"
+        raise RowsRefused(f"column {name!r} holds {held}; the training rows had text there")
+    return np.full(len(column), None)
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Categories(Step):
     """A column of text: one feature per category of the training rows, in alphabetical order."""
@@ -548,6 +497,11 @@ class Categories(Step):
         """Learn from the training rows [N]."""
         missing = is_missing(column)
         categories = sorted(set(column[~missing].tolist()))
+        if (longest := max(map(len, categories), default=0)) > _LONGEST_CATEGORY:
+            raise ValueError(
+                f"column {name!r} has {longest:,} characters in a row, and the name of a category "
+                f"has {_LONGEST_CATEGORY:,} at most; leave the column out (data.drop={name})"
+            )
         if len(categories) > MOST_CATEGORIES:
             raise ValueError(
                 f"column {name!r} has {len(categories)} categories in {len(column)} rows, more "
@@ -562,13 +516,7 @@ class Categories(Step):
         """Return a named column's features [N, D]; zeros for a category that is not known."""
         ((name, column),) = rows.items()
         missing = is_missing(column)
-        if column.dtype.kind == "b":
-            column = column.astype(str).astype(object)
-        if column.dtype.kind != "O":
-            if not missing.all():
-                held = "dates" if column.dtype.kind == "M" else "numbers"
-                raise RowsRefused(f"column {name!r} holds {held}; the training rows had text there")
-            column = np.full(len(column), None)
+        column = _as_text(name, column)
         one_hot = np.zeros((len(column), *self.shape), dtype=np.float32)
         place = {category: number for number, category in enumerate(self.categories)}
         places = np.fromiter((place.get(text, -1) for text in column), np.int64, len(column))
@@ -586,28 +534,37 @@ class Categories(Step):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Columns(Step):
-    """The columns of a table as features: numbers (see `Numbers`), and text one-hot."""
+    """The columns of a table as features: numbers (see `Numbers`), text one-hot, and sentences.
+
+    Attributes:
+        beside: Whether the words of sentences come beside the features, as `SparseRows`.
+    """
 
     kind: ClassVar[str] = "columns"
 
     names: tuple[str, ...]
-    parts: tuple[Numbers | Categories, ...]
+    parts: tuple[Numbers | Categories | Sentences, ...]
+    beside: bool = False
 
     @classmethod
-    def fit(cls, train: Mapping[str, Any]) -> "Columns":
+    def fit(
+        cls, train: Mapping[str, Any], *, text: TextColumns = TextColumns.CATEGORY
+    ) -> "Columns":
         """Learn from training rows: column name -> values [N], as `column_values` takes them."""
-        parts: list[Numbers | Categories] = []
+        parts: list[Numbers | Categories | Sentences] = []
         for name, given in train.items():
             column, form = learned_values(name, given)
             if column.dtype.kind == "b":
                 column = column.astype(str).astype(object)
-            if column.dtype.kind == "O":
+            if text is TextColumns.TFIDF and is_sentences(column):
+                parts.append(Sentences.fit(column.tolist()))
+            elif column.dtype.kind == "O":
                 parts.append(Categories.fit(column, name=name))
             else:
                 parts.append(Numbers.fit(column[:, None], names=[name], form=form))
         return cls(names=tuple(train), parts=tuple(parts))
 
-    def __call__(self, rows: object, *, what: str = "features") -> NDArray[np.floating]:
+    def __call__(self, rows: object, *, what: str = "features") -> Any:
         """Return features [N, D] of a DataFrame or of columns by name.
 
         A category that no training row has is a row of zeros among its column's features.
@@ -616,24 +573,35 @@ class Columns(Step):
         count = len(next(iter(found.values()))) if found else 0
         kinds = {each.dtype for each in self.parts if isinstance(each, Numbers)}
         result = np.empty((count, *self.shape), dtype=np.result_type(np.float32, *kinds))
+        words: list[Any] = []
+        plain = np.ones(result.shape[1], bool)
         start = 0
         for name, encode in zip(self.names, self.parts, strict=True):
             (width,) = encode.shape
+            some = slice(start, start + width)
             # A column without rows is of no type in most tables.
-            if count:
-                result[:, start : start + width] = encode({name: found[name]}, what=what)
+            if isinstance(encode, Sentences):
+                plain[some] = False
+                if count:
+                    words.append(encode.words(_as_text(name, found[name]).tolist()))
+                    result[:, some] = encode(words[-1])
+            elif count:
+                result[:, some] = encode({name: found[name]}, what=what)
             start += width
-        return result
+        if not words or not self.beside:
+            return result
+        beside = sparse.hstack(words, "csr")
+        return SparseRows(dense=result, sparse=beside, plain=np.flatnonzero(plain))
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Shape of one output row."""
         return (sum(each.shape[0] for each in self.parts),)
 
-    def as_they_are(self) -> "Columns":
+    def as_they_are(self, *, beside: bool = False) -> "Columns":
         """Return the same without a scale of numbers."""
         parts = (each.as_they_are() if isinstance(each, Numbers) else each for each in self.parts)
-        return replace(self, parts=tuple(parts))
+        return replace(self, parts=tuple(parts), beside=beside)
 
 
 def standardized(fitted: Columns | Numbers, train: object, test: object) -> dict[str, Any]:

@@ -15,8 +15,8 @@ from zipfile import BadZipFile, ZipFile
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.columns import Stored
 from labeldp.trainers.data.files import check_archive, check_unpacked, first_line
+from labeldp.trainers.data.stored import Stored
 
 #: Module of scikit-learn -> what fitted objects hold of it beside estimators.
 _SKLEARN = {

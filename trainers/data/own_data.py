@@ -29,10 +29,13 @@ from labeldp.trainers.data.columns import (
     Columns,
     Numbers,
     RowsRefused,
+    TextColumns,
     array_of,
     by_name,
     column_values,
     identifier,
+    is_sentences,
+    learned_values,
     refuse_infinite,
     standardized,
 )
@@ -115,7 +118,9 @@ def _splits_of(rows: OwnRows, source: OwnSource, *, where: Path | str) -> Splits
         train, test = (part.only(np.ones(len(part), dtype=bool)) for part in (rows, test))
     if train.groups is not None and test.groups is not None:
         train = _one_of_each(train, where, apart_from=test)
-    features = prepared(train.features, test.features, where=where, keep=source.keep)
+    features = prepared(
+        train.features, test.features, where=where, keep=source.keep, text=source.text
+    )
     if bounds is not None:
         return Splits(**of_amounts(train.labels, test.labels, bounds=bounds), **features)
     return Splits(
@@ -299,6 +304,7 @@ def read_arrays(
     classes: int | Sequence[Hashable],
     drop: Sequence[str] = (),
     keep: Sequence[str] = (),
+    text: TextColumns = TextColumns.TFIDF,
 ) -> Splits:
     """Return rows in memory, all to train on, with the preprocessing that made their features.
 
@@ -312,6 +318,7 @@ def read_arrays(
             in order, values of any kind that can be compared.
         drop: Columns of a DataFrame that are left out.
         keep: Columns of a DataFrame that are features although they look like identifiers.
+        text: What becomes of columns of sentences.
     """
     classes = int(classes) if isinstance(classes, int | np.integer) else list(classes)
     names = None if isinstance(classes, int) else tuple(map(str, classes))
@@ -333,14 +340,16 @@ def read_arrays(
             raise ValueError(f"keep names {name!r}, but X has no such column; leave it out of keep")
     # The labels are places by now.
     count = classes if isinstance(classes, int) else len(classes)
-    source = OwnSource(keep=tuple(keep), hold_out=HoldOut.NONE, classes=count)
+    source = OwnSource(keep=tuple(keep), hold_out=HoldOut.NONE, classes=count, text=text)
     return replace(_splits_of(rows, source, where="X"), class_names=names)
 
 
-def own_rows(rows: Any, *, num_classes: int, keep: Sequence[str]) -> Splits:
+def own_rows(
+    rows: Any, *, num_classes: int, keep: Sequence[str], text: TextColumns = TextColumns.TFIDF
+) -> Splits:
     """Read X without labels, none of which has a part in preparing rows."""
     placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
-    return read_arrays(rows, placeholder, classes=num_classes, keep=keep)
+    return read_arrays(rows, placeholder, classes=num_classes, keep=keep, text=text)
 
 
 def _features(features: object, drop: Sequence[str]) -> RawFeatures:
@@ -404,15 +413,16 @@ def prepared(
     *,
     where: Path | str,
     keep: Sequence[str] = (),
+    text: TextColumns = TextColumns.TFIDF,
 ) -> dict[str, Any]:
     """Return features of both parts, as the training rows have it, and what made them.
 
     That is `train_features`, `test_features` and `preprocessing` of `Splits`.
     """
     if isinstance(train, dict) and isinstance(test, dict):
-        train = _without_identifiers(train, keep, where)
+        train = _used(train, keep, text, where)
         test = {name: test[name] for name in train if name in test}
-        return standardized(_narrowed(Columns.fit(train)), train, test)
+        return standardized(_narrowed(Columns.fit(train, text=text)), train, test)
     assert isinstance(train, np.ndarray) and isinstance(test, np.ndarray)
     if train.shape[1:] != test.shape[1:]:
         raise DataFileError(
@@ -439,10 +449,22 @@ def prepared(
     return standardized(_narrowed(Numbers.fit(train)), train, test)
 
 
-def _without_identifiers(
-    train: dict[str, NDArray[Any]], keep: Sequence[str], where: Path | str
+def _used(
+    train: dict[str, NDArray[Any]], keep: Sequence[str], text: TextColumns, where: Path | str
 ) -> dict[str, NDArray[Any]]:
-    reasons = {name: identifier(name, each) for name, each in train.items() if name not in keep}
+    """Return columns without identifiers, and without those of sentences if they are dropped."""
+    sentences: set[str] = set()
+    if text is not TextColumns.CATEGORY:
+        sentences = {n for n, each in train.items() if is_sentences(learned_values(n, each)[0])}
+    if text is TextColumns.DROP:
+        train = {name: each for name, each in train.items() if name not in sentences - {*keep}}
+        if not train:
+            raise DataFileError(
+                f"{where}: every column holds sentences, and data.text=drop leaves them out; take "
+                "data.text=tfidf (text='tfidf' in Python)"
+            )
+    known = {*keep, *sentences}
+    reasons = {name: identifier(name, each) for name, each in train.items() if name not in known}
     found = {name: why for name, why in reasons.items() if why is not None}
     if not found:
         return train

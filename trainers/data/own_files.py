@@ -33,9 +33,11 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import (
     MOST_CATEGORIES,
     RowsRefused,
+    TextColumns,
     column_values,
     identifier,
     is_missing,
+    is_sentences,
     learned_values,
     slips,
 )
@@ -49,6 +51,7 @@ from labeldp.trainers.data.files import (
     first_line,
     open_regular,
 )
+from labeldp.trainers.data.sparse_rows import MOST_DIRECTIONS
 from labeldp.trainers.data.tables import check_width, csv_table, refuse_twice
 from labeldp.trainers.data.written import example
 
@@ -91,6 +94,7 @@ class OwnSource:
         hold_out_seed: Public, chooses the rows that PUBLIC holds out.
         bounds: The least and the largest amount, where labels are amounts; public.
         encoding: Of a `.csv`, as Python names it; None for UTF-8, and UTF-16 with a mark.
+        text: What becomes of columns of sentences.
     """
 
     path: PathLike | None = None
@@ -107,6 +111,7 @@ class OwnSource:
     classes: StatedClasses | None = None
     bounds: tuple[float, float] | None = None
     encoding: str | None = None
+    text: TextColumns = TextColumns.TFIDF
 
     def __post_init__(self) -> None:
         _validate.whole(hold_out_seed=self.hold_out_seed)
@@ -505,7 +510,8 @@ def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any
 
 _LEFT_OUT = "left out"
 _DATE = "date, as days"
-_FEATURES = ("number", "text", _DATE)
+_SENTENCES = "sentences"
+_FEATURES = ("number", "text", _DATE, _SENTENCES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -588,7 +594,12 @@ def _table_seen(table: "pyarrow.Table", source: OwnSource) -> FileSeen:
         why = f"the values of {', '.join(bad)} can't be used: leave them out, or convert them"
         missing.append(Missing(key="data.drop", value=",".join([*source.drop, *bad]), why=why))
     used = [column for column in columns if column.kind in _FEATURES and column.usable]
-    width = sum((column.categories or 1) + (column.missing > 0) for column in used)
+    width = sum(
+        MOST_DIRECTIONS
+        if column.kind == _SENTENCES
+        else (column.categories or 1) + (column.missing > 0)
+        for column in used
+    )
     features = f"table of {len(used)} columns, {width} features when text is one-hot"
     has_split = any(column.kind == "split" for column in columns)
     own_split = f"column {source.split_column or SPLIT!r}" if has_split else ""
@@ -628,6 +639,14 @@ def _column_seen(
     kind = {"O": "text", "b": "text", "M": _DATE}.get(values.dtype.kind, "number")
     if types_only:  # until the column of labels is named, it may be this one
         return ColumnSeen(name=name, kind=kind)
+    if source.text is not TextColumns.CATEGORY and is_sentences(values):
+        if source.text is TextColumns.TFIDF:
+            note = f"TF-IDF of words and letters, {MOST_DIRECTIONS} features at most"
+            return ColumnSeen(
+                name=name, kind=_SENTENCES, missing=int(is_missing(values).sum()), note=note
+            )
+        if name not in source.keep:
+            return ColumnSeen(name=name, kind=_LEFT_OUT, note="sentences (data.text=drop)")
     if name not in source.keep and (why := identifier(name, values)) is not None:
         note = f"looks like an identifier: {why}; data.keep={name} makes it a feature"
         return ColumnSeen(name=name, kind=_LEFT_OUT, note=note)

@@ -24,8 +24,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.columns import RowsRefused, Step, Stored, matrix_of, refuse_infinite
+from labeldp.trainers.data.columns import RowsRefused, matrix_of, refuse_infinite
 from labeldp.trainers.data.kept_objects import Kept, packed
+from labeldp.trainers.data.stored import Step, Stored
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor
@@ -185,12 +186,15 @@ class Preprocessing(Stored):
 
     steps: tuple[Step, ...]
 
-    def __call__(self, rows: object) -> "Tensor":
-        """Return features [N, ...] of raw rows: as the training had them, bit for bit."""
+    def __call__(self, rows: object) -> Any:
+        """Return features [N, ...] of raw rows as a tensor: as the training had them, bit for bit.
+
+        Those of models of sparse columns are `SparseRows`.
+        """
         import torch
 
         features = self.rows(rows)
-        if isinstance(features, torch.Tensor):
+        if not isinstance(features, np.ndarray):
             return features
         # torch warns of read-only arrays.
         return torch.from_numpy(np.require(features, requirements=["C", "W"]))

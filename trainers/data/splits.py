@@ -33,7 +33,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.amounts import LEVELS, to_levels
 from labeldp.trainers.base import PRETRAINED
-from labeldp.trainers.data.columns import Step, refuse_infinite
+from labeldp.trainers.data.columns import refuse_infinite
 from labeldp.trainers.data.files import (
     ANY_SIZE,
     DataFileError,
@@ -41,6 +41,7 @@ from labeldp.trainers.data.files import (
     read_bytes,
     whole_file,
 )
+from labeldp.trainers.data.stored import Step
 
 #: Of a text that people see beside results.
 LONGEST_TEXT = 200

@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.trainers.data.sparse_rows import dense_of
+
 if TYPE_CHECKING:  # half a second
     from sklearn.base import ClassifierMixin
 
@@ -88,6 +90,7 @@ def rehearsed_rows(rows: Any) -> NDArray[np.intp]:
     if len(rows) <= 2 * _REHEARSED:
         return np.arange(len(rows))
     chosen = np.random.default_rng(0).permutation(len(rows))[:_REHEARSED]
+    rows = dense_of(rows)
     if rows.ndim == 2:  # such as the negative number that a model of counts refuses
         numbers = np.asarray(rows)
         lowest = numbers.min(1).argsort()[:_EXTREMES]

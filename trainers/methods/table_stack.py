@@ -8,6 +8,7 @@ mixture (Wolpert, "Stacked generalization", 1992, with a release in place of lab
 * CONSTANT: the shares of the classes. Every other model starts from them, so that a rare class is
   not lost.
 * LINEAR: logistic regression on columns in standard units.
+  Beside them, on the columns of words and of sparse matrices (`SparseRows`) themselves.
 * KERNEL: the same on smooth functions of the columns (`SmoothFunctions`).
 * BOOSTING: trees that learn which classes a release makes likelier, for single labels. Their
   probabilities are turned back through the channel.
@@ -33,6 +34,7 @@ from scipy.optimize import minimize, minimize_scalar
 from threadpoolctl import threadpool_limits
 
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.trainers.data.sparse_rows import SparseRows, dense_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence, Unbiased
 from labeldp.trainers.methods.settings import STACKED, TableStackConfig, kept_information
@@ -43,9 +45,11 @@ from labeldp.trainers.models.table_models import (
     Family,
     Inverted,
     Logistic,
+    SparseView,
     Stack,
     StandardColumns,
     Table,
+    View,
     calibrated,
     probabilities,
 )
@@ -57,7 +61,11 @@ Floats = NDArray[np.float64]
 _FOLDED_ROWS = 20_000
 _FOLDS = 4
 #: Strengths of the penalty on squared weights.
-_STRENGTHS = {"standard_columns": (100.0, 10.0, 1.0), "smooth_functions": (3.0, 0.3, 0.03)}
+_STRENGTHS = {
+    "standard_columns": (100.0, 10.0, 1.0),
+    "sparse_view": (1.5, 0.5, 0.15),
+    "smooth_functions": (3.0, 0.3, 0.03),
+}
 _MOST_STEPS = 60
 _SETTLED = 1e-6
 #: Functions of a kernel: so many at least and at most, and one for so many rows.
@@ -73,7 +81,8 @@ _RATE = 0.08
 #: Rows of a leaf: so many at least, more of noisy labels, and this share of all rows at most.
 _LEAST_LEAF = 20
 _LEAF_SHARE = 0.1
-#: Trees of all classes together. Of more columns, such as words, they take minutes and tell little.
+#: Trees of all classes together. Of more columns they take minutes and tell little, and so they do
+#: of directions of words alone.
 _MOST_TREES = 1000
 _MOST_COLUMNS = 500
 #: Exponents of the calibration, and how surely it is 1 before anything was seen.
@@ -120,7 +129,7 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
     every = []
     for strength in strengths:
         tried = [minimum(evidence, found, strength)]
-        if outputs > 1:
+        if outputs > 1 and view != SparseView.kind:  # of sparse columns it would take minutes
             crude = minimum(unbiased, crude, strength).x
             tried.append(minimum(evidence, crude, strength))
         found = min(tried, key=lambda each: float(each.fun)).x
@@ -209,8 +218,8 @@ def best_power(predicted: Floats, evidence: Evidence) -> float:
     return math.exp(minimize_scalar(cost, bounds=bounds, method="bounded").x)
 
 
-def fit_stack(rows: NDArray[np.floating], evidence: Evidence, **how: Any) -> Stack:
-    """Return the stack of a release of the labels of rows [N, D]; `how` as in `fit_and_predict`."""
+def fit_stack(rows: Any, evidence: Evidence, **how: Any) -> Stack:
+    """Return the stack of a release of the labels of rows; arguments as in `fit_and_predict`."""
     return fit_and_predict(rows, evidence, **how)[0]
 
 
@@ -258,7 +267,7 @@ def _side_by_side(work: Sequence[Callable[[], Any]], *, n_jobs: int | None) -> l
 
 
 def fit_and_predict(
-    rows: NDArray[np.floating],
+    rows: Any,
     evidence: Evidence,
     *,
     models: Sequence[Any] = STACKED,
@@ -270,7 +279,7 @@ def fit_and_predict(
     """Return a stack of a release of the labels of rows [N, D], and predictions [N, K] of rows.
 
     Args:
-        rows: Features.
+        rows: Features [N, D], or `SparseRows`.
         evidence: What the release says.
         models: Some of `STACKED`, and classifiers of scikit-learn's kind, which only learn from
             single labels.
@@ -281,14 +290,18 @@ def fit_and_predict(
         tell: Gets a line of progress after each fit.
     """
     count = int(np.clip(len(rows) / _ROWS_PER_FUNCTION, _FEWEST_FUNCTIONS, _MOST_FUNCTIONS))
-    views: tuple[Any, ...] = ()
+    dense = dense_of(rows)
+    views: tuple[View, ...] = ()
     if "linear" in models:
-        views += (StandardColumns.learned(rows),)
+        views += (StandardColumns.learned(dense),)
+    if "linear" in models and isinstance(rows, SparseRows):
+        views += (SparseView.learned(rows),)
     if "kernel" in models:
-        views += (SmoothFunctions.learned(rows, count=count, seed=seed),)
+        views += (SmoothFunctions.learned(dense, count=count, seed=seed),)
     table = Table.of(rows, views)
     # By the shape of the public rows alone, so that no choice depends on labels.
-    trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS
+    text_alone = isinstance(rows, SparseRows) and not len(rows.plain)
+    trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS and not text_alone
     shapes = tree_shapes(evidence) if trees else []
     own = [model for model in models if not isinstance(model, str)]
 

@@ -31,9 +31,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from labeldp.trainers.base import FeatureSet
-from labeldp.trainers.data.columns import Step
 from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
+from labeldp.trainers.data.stored import Step
 from labeldp.trainers.models.networks import settled
 from labeldp.trainers.performance import Precision
 

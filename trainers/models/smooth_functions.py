@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
 
-from labeldp.trainers.data.columns import Stored
+from labeldp.trainers.data.stored import Stored
 
 Floats = NDArray[np.float32]
 

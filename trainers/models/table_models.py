@@ -10,11 +10,13 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 from scipy.special import expit, softmax
 
 from labeldp.mechanisms.posterior import project_to_simplex
-from labeldp.trainers.data.columns import Stored
 from labeldp.trainers.data.kept_objects import Kept
+from labeldp.trainers.data.sparse_rows import SparseRows, dense_of
+from labeldp.trainers.data.stored import Stored
 from labeldp.trainers.models.smooth_functions import CLIPPED, SmoothFunctions
 from labeldp.trainers.settings.estimators import Predictor
 
@@ -22,7 +24,13 @@ Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
 
 #: Names of logistic models by what they see.
-_NAMES = {"standard_columns": "linear", "smooth_functions": "kernel"}
+_NAMES = {
+    "standard_columns": "linear",
+    "sparse_view": "linear on sparse columns",
+    "smooth_functions": "kernel",
+}
+#: Units of other columns beside sparse ones, whose rows have length 1.
+_BESIDE = 0.2
 _TINY = 1e-12
 #: How far the sum of weights may be from 1.
 _ROUNDED = 1e-6
@@ -54,18 +62,43 @@ class StandardColumns(Stored):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class SparseView(Stored):
+    """Sparse columns, and columns of numbers and categories in like units."""
+
+    kind: ClassVar[str] = "sparse_view"
+
+    center: Singles
+    scale: Singles
+
+    @classmethod
+    def learned(cls, rows: SparseRows) -> "SparseView":
+        """Measure rows [N, D]."""
+        found = StandardColumns.learned(rows.dense[:, rows.plain])
+        return cls(center=found.center, scale=found.scale)
+
+    def __call__(self, rows: SparseRows) -> Any:
+        """Return rows [N, D] as sparse columns."""
+        units = StandardColumns(center=self.center, scale=self.scale)
+        plain = sparse.csr_array(_BESIDE * units(rows.dense[:, rows.plain]))
+        return sparse.hstack([plain, rows.sparse], "csr", np.float32)
+
+
+View = StandardColumns | SparseView | SmoothFunctions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Table:
     """Rows [N, D], and by kind what models see of them [N, M]; labels have no part in it."""
 
     rows: NDArray[np.floating]
-    columns: Mapping[str, Singles]
+    columns: Mapping[str, Any]
 
     @classmethod
-    def of(
-        cls, rows: NDArray[np.floating], views: "tuple[StandardColumns | SmoothFunctions, ...]"
-    ) -> "Table":
-        """Compute each of the views."""
-        return cls(rows=rows, columns={view.kind: view(rows) for view in views})
+    def of(cls, rows: Any, views: tuple[View, ...]) -> "Table":
+        """Compute each of the views of rows [N, D], or of `SparseRows`."""
+        dense = dense_of(rows)
+        columns = {v.kind: v(rows if isinstance(v, SparseView) else dense) for v in views}
+        return cls(rows=dense, columns=columns)
 
     def only(self, places: NDArray[np.bool_]) -> "Table":
         """Return some of the rows."""
@@ -201,7 +234,7 @@ class Stack(Predictor):
 
     kind: ClassVar[str] = "stack"
 
-    views: "tuple[StandardColumns | SmoothFunctions, ...]"
+    views: tuple[View, ...]
     families: tuple[Family, ...]
     weights: Floats
     likelihoods: Floats
@@ -247,11 +280,13 @@ class Stack(Predictor):
         """Probabilities of the classes [N, K] for rows [N, ...]."""
         if len(features) == 0:  # a trial without canaries asks for them
             return np.empty((0, len(self.shares)), dtype=np.float32)
-        rows = np.asarray(features).reshape(len(features), -1)
+        rows = features
+        if not isinstance(rows, SparseRows):
+            rows = np.asarray(features).reshape(len(features), -1)
         blocks = range(0, len(rows), _ROWS_AT_ONCE)
         return np.concatenate([self._predicted(rows[at : at + _ROWS_AT_ONCE]) for at in blocks])
 
-    def _predicted(self, rows: NDArray[np.floating]) -> NDArray[np.float32]:
+    def _predicted(self, rows: Any) -> NDArray[np.float32]:
         table = Table.of(rows, self.views)
         mixed = np.zeros((len(rows), len(self.shares)))
         start = 0

@@ -22,7 +22,7 @@ from safetensors.numpy import save as written_arrays
 import labeldp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind, is_private
-from labeldp.trainers.data.columns import RowsRefused, below
+from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.files import (
     first_line,
     make_folder,
@@ -32,6 +32,7 @@ from labeldp.trainers.data.files import (
 )
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
+from labeldp.trainers.data.stored import below
 from labeldp.trainers.settings.estimators import AmountPredictor, EstimatorPredictor, Predictor
 from labeldp.trainers.settings.own_models import OwnModuleMissing
 
