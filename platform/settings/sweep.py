@@ -248,6 +248,8 @@ class SweepOptions:
     def __post_init__(self) -> None:
         if self.max_minutes is not None:
             _validate.positive(max_minutes=self.max_minutes)
+        if self.price_per_hour is not None:
+            _validate.non_negative(price_per_hour=self.price_per_hour)
 
     @property
     def shared_folder(self) -> Path:
