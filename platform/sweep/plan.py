@@ -627,7 +627,7 @@ def _plan_of(
     notes = list(known.notes)
     if price is not None and hours is None:
         price = None
-        notes.append("no price: hours are known only of networks that train on images for longer")
+        notes.append("no price: hours are known of data at hand, images that take long to train on")
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
