@@ -30,6 +30,8 @@ EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 CLOSE = 0.05
 #: Rows that are simulated at most, which take seconds; a fifth of them are test rows.
 MOST_ROWS = 4000
+#: Fewer rows of a class show nothing.
+_OF_A_CLASS = 50
 #: Made-up features, and the share of made-up labels that no feature explains.
 _FEATURES = 10
 _NOISE = 0.1
@@ -50,6 +52,8 @@ def advise(
     `features` a file of public features.
     """
     _validate.whole(minimum=2, classes=classes)
+    counts = {"rows": rows, "persons": persons}
+    _validate.whole(minimum=1, **{name: each for name, each in counts.items() if each is not None})
     if rare is not None:
         _validate.between(0, 0.5, rare=rare)
     generator = np.random.default_rng(seed)
@@ -58,15 +62,20 @@ def advise(
     if rows is None:
         raise ValueError("state how many labels there are with --rows, or name --features FILE")
     used = min(rows, persons or rows)
-    if used < 50 * classes:
+    if used < _OF_A_CLASS * classes:
         raise ValueError(
             f"{used} labels of {classes} classes are too few to learn from with any privacy: have "
-            f"at least {50 * classes}, or join classes"
+            f"at least {_OF_A_CLASS * classes}, or join classes"
         )
     if given is None:
         given = generator.normal(size=(min(used, MOST_ROWS) * 5 // 4, _FEATURES))
     chosen = generator.permutation(len(given))[: min(used, MOST_ROWS) * 5 // 4]
     given = given[chosen]
+    if rare is not None and rare * len(given) < _OF_A_CLASS:
+        raise ValueError(
+            f"rare is {rare:g}, but {len(given)} rows are simulated, too few for {_OF_A_CLASS} of "
+            f"the rarest class: state --rare {_OF_A_CLASS / len(given):.2g} or more"
+        )
     labels = _made_up(given, classes, rare, generator)
     score = _accuracy if rare is None else _rare_auc
     words = "accuracy" if rare is None else "ROC AUC"
@@ -143,11 +152,12 @@ def _numbers(frame: pd.DataFrame, generator: np.random.Generator) -> NDArray[np.
     columns = []
     for _, column in frame.items():
         if pd.api.types.is_numeric_dtype(column):
-            values = column.to_numpy(dtype=np.float64, na_value=np.nan)
+            values = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
         else:
             codes, names = pd.factorize(column)
             values = generator.normal(size=len(names) + 1)[codes]
-        middle = np.nanmean(values) if np.isfinite(values).any() else 0.0
+        values[~np.isfinite(values)] = np.nan
+        middle = 0.0 if np.isnan(values).all() else np.nanmean(values)
         columns.append(np.nan_to_num(values, nan=middle))
     return np.stack(columns, axis=1)
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs
 
 _HOST = "127.0.0.1"
 #: Time between two looks.
@@ -49,7 +49,9 @@ class Watched:
     def trials(self) -> list[dict[str, Any]]:
         """Return the records of trials that ended: name, result, metrics and seconds of each."""
         found = {}
-        for entry in os.scandir(self.folder / "trials"):
+        with os.scandir(self.folder / "trials") as listed:
+            entries = list(listed)
+        for entry in entries:
             if not entry.name.endswith(".json") or entry.name.startswith("."):
                 continue
             status = entry.stat(follow_symlinks=False)
@@ -62,7 +64,19 @@ class Watched:
         return [trial for _, trial in found.values()]
 
     def state(self) -> dict[str, Any]:
-        """Return where the sweep stands, as `--json` prints it; None is unknown."""
+        """Return where the sweep stands, as `--json` prints it; None is unknown.
+
+        Raises `OSError` or `ValueError` if files can't be read, or are not those of a sweep.
+        """
+        try:
+            return self._state()
+        except (LookupError, TypeError, AttributeError, OverflowError) as error:
+            raise ValueError(
+                f"{self.folder} holds files that no sweep writes ({error!r}); name the folder that "
+                "a sweep was given with --results"
+            ) from error
+
+    def _state(self) -> dict[str, Any]:
         told = _read(self.folder / "state.json")
         every = self.trials()
         alive = _is_alive(self.folder, told)
@@ -244,6 +258,8 @@ def _drawing(state: Mapping[str, Any]) -> str:
 
     steps = ""
     for x, y in state["pareto"]:
+        if x <= 0:  # a logarithmic axis has no place for it
+            continue
         across, up = place(x, y)
         steps += f"H{across}V{up}" if steps else f"M{across},{up}"
     dots = "".join('<circle cx="{}" cy="{}" r="4"/>'.format(*place(x, y)) for x, y in points)
@@ -267,7 +283,7 @@ class _Pages(BaseHTTPRequestHandler):
     token: str
 
     def do_GET(self) -> None:
-        given = parse_qs(urlsplit(self.path).query).get("token", [""])[0]
+        given = parse_qs(self.path.partition("?")[2]).get("token", [""])[0]
         if not secrets.compare_digest(given.encode(), self.token.encode()):
             self.send_error(403, "the address needs the token that labeldp watch printed")
             return

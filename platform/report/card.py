@@ -22,7 +22,7 @@ from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.ledger import Audience, LedgerLine, sentences
 from labeldp.platform.report.selection import Selected
 from labeldp.platform.report.wording import bound, counted, number, price
-from labeldp.platform.settings.configuration import spoiled_text
+from labeldp.platform.settings.configuration import Checkpoint, spoiled_text
 from labeldp.platform.settings.methods import name_of, release_of_stack
 from labeldp.platform.settings.metrics import (
     SCORES,
@@ -161,7 +161,9 @@ def facts(
     config = record.config
     found: dict[str, str] = {"league": record.features_from.words}
     if "accuracy" in metrics:
-        found["accuracy, public test split, last epoch"] = f"{metrics['accuracy']:.2%}"
+        last = config.get("evaluation.checkpoint", Checkpoint.LAST) == Checkpoint.LAST
+        epoch = "last epoch" if last else "best epoch by the same labels: too high"
+        found[f"accuracy, public test split, {epoch}"] = f"{metrics['accuracy']:.2%}"
     estimate = estimate_of(metrics)
     if estimate is not None:
         low, high = (f"{end:.2%}" for end in estimate.interval())

@@ -28,6 +28,7 @@ from labeldp.platform.settings.configuration import (
     with_calibration,
     with_changes,
 )
+from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.space import Axis, Grid, points, without_seeds
 from labeldp.trainers.base import near_miss
@@ -247,6 +248,8 @@ class SweepOptions:
     def __post_init__(self) -> None:
         if self.max_minutes is not None:
             _validate.positive(max_minutes=self.max_minutes)
+        if self.price_per_hour is not None:
+            _validate.non_negative(price_per_hour=self.price_per_hour)
 
     @property
     def shared_folder(self) -> Path:
@@ -323,7 +326,11 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         for line in sweep.variants
     ]
     elsewhere = {key for line in lines for key in line.space}
-    own = {key: axis for key, axis in size.space.items() if key not in elsewhere}
+    own = {
+        key: axis
+        for key, axis in size.space.items()
+        if key not in elsewhere and not _is_of_no_line(key, lines, base=sweep.base)
+    }
     stated = [line.changes for line in sweep.variants if not size.variants]
     shared = [
         key
@@ -348,6 +355,13 @@ def resized(sweep: Sweep, size: Preset) -> Sweep:
         teacher=size.teacher or sweep.teacher,
         needs_gpu=size.needs_gpu,
     )
+
+
+def _is_of_no_line(key: str, lines: Sequence[Variant], *, base: TrialConfig) -> bool:
+    """Whether other methods than those of these lines have a key; no method has a wrong one."""
+    if not lines or any(takes(base, line.changes, key) for line in lines):
+        return False
+    return any(takes(base, {"method": method}, key) for method in METHODS)
 
 
 def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str]) -> list[Variant]:

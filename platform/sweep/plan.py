@@ -504,7 +504,7 @@ class PlanResult:
             do, or nothing is known of the data.
         hours_device: What the hours are of.
         hours_measured: Whether they were measured on this machine; otherwise they are counted.
-        price: Of the hours; None without `--price-per-hour`.
+        price: Of the hours; None without `--price-per-hour`, or where hours are not known.
         fits: Whether this machine can hold a trial and the data are there.
         labels: How many there are to train on; 0 where the data can't be read.
         spoiled_labels: How many of them will be made wrong on purpose, for audits.
@@ -624,6 +624,10 @@ def _plan_of(
         hours = planned_hours(trials, size, on_gpu=None if wants_gpu and not here else here)
     total = 0.0 if hours is None else hours.total
     price = options.price_per_hour
+    notes = list(known.notes)
+    if price is not None and hours is None:
+        price = None
+        notes.append("no price: hours are known of data at hand, images that take long to train on")
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
@@ -641,7 +645,7 @@ def _plan_of(
         spoiled_labels=0 if size is None else known.audit.spoiled,
         configurations=_configurations(known),
         over_budget=over_budget and len(problems) == 1,
-        notes=list(known.notes),
+        notes=notes,
     )
 
 

@@ -126,7 +126,7 @@ def _run_once(
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             num_samples=sweep.unfinished if searcher else 1,
-            scheduler=None if stops is None else scheduler_of(sweep, stops),
+            scheduler=None if stops is None else scheduler_of(sweep, stops, recorder.ended),
             # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
             # what gives its memory back.
             reuse_actors=resources.gpu == 0,
@@ -147,8 +147,10 @@ def _run_once(
         shutil.rmtree(folder.scratch, ignore_errors=True)
 
 
-def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
-    """Return the scheduler, which knows the trials of earlier starts.
+def scheduler_of(
+    sweep: OpenSweep, stops: EarlyStops, ended: Mapping[str, TrialRecord]
+) -> "AshaByGroup":
+    """Return the scheduler, which knows the trials that have `ended`, of earlier starts too.
 
     Trials are compared within their group alone: the same variant, seed and releases. A small
     epsilon is not a reason to stop, and stopping the unlucky seeds would flatter the others.
@@ -163,7 +165,7 @@ def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
         return (trial.variant, trial.config.seed, shared)
 
     scheduler = AshaByGroup(stops, group_of=group_of, most_epochs=max(epochs))
-    for record in sweep.skipped.values():
+    for record in ended.values():
         scheduler.recall(record)
     return scheduler
 

@@ -51,6 +51,16 @@ def test_what_cannot_be_advised_on_is_refused() -> None:
     assert "--rows, or name --features" in refusal("advise", "--classes", "2")
     assert "at least 500" in refusal("advise", "--classes", "10", "--rows", "300")
     assert "rare" in refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".7")
+    rarest = refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".005")
+    assert "1125 rows are simulated, too few for 50 of the rarest class" in rarest
+    assert "persons is 0" in refusal("advise", "--classes", "2", "--rows", "900", "--persons", "0")
+
+
+def test_features_without_a_number_count_as_missing() -> None:
+    rows = [*map(str, range(900)), "inf", ""]
+    Path("features.csv").write_text("\n".join(["a,b", *(f"{each},1" for each in rows)]) + "\n")
+    found = answer("advise", "--classes", "2", "--features", "features.csv")
+    assert found["without_privacy"] > 0.8
 
 
 def test_it_states_its_version() -> None:

@@ -146,6 +146,14 @@ def test_a_plan_names_what_stands_in_the_way() -> None:
     assert (found["fits"], found["problems"]) == (True, [])
 
 
+def test_a_price_of_hours_that_are_not_known_is_not_stated() -> None:
+    found = answer("plan", "quickstart", "--smoke", "--price-per-hour", "3")
+    assert found["price"] is None and "no price" in found["notes"][-1]
+    for wrong in ("-1", "nan"):
+        said = refusal("plan", "quickstart", "--smoke", "--price-per-hour", wrong)
+        assert "price_per_hour is" in said
+
+
 def test_a_plan_names_each_line_that_a_key_does_not_fit() -> None:
     sweep = str(SWEEPS / "compare_fashion_mnist.py")
     lines = ("--preset", "once", "--only", "ALIBI", "--only", "PATE with probes")

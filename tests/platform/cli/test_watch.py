@@ -84,6 +84,20 @@ def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> Non
     assert answer("watch", str(folder.path))["trials"] == 3
 
 
+def test_trials_at_epsilon_0_are_counted_and_not_drawn(folder: ResultsFolder) -> None:
+    folder.keep(a_record("e" * 16, accuracy=0.1, epsilon=0.0))
+    state = watch.Watched(folder.path).state()
+    assert state["pareto"] == [(0.0, 0.1), (1.0, 0.8)]
+    assert watch.page(state).count("<circle") == 2
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"point": 1, "variant": 2}'])
+def test_a_folder_of_something_else_is_refused(folder: ResultsFolder, content: str) -> None:
+    (folder.path / "trials" / "other.json").write_text(content)
+    for how in ((), ("--text",)):
+        assert "holds files that no sweep writes" in refusal("watch", str(folder.path), *how)
+
+
 @contextmanager
 def served(folder: ResultsFolder) -> Iterator[tuple[str, str]]:
     pages = watch.server(watch.Watched(folder.path))
@@ -100,7 +114,7 @@ def test_the_page_is_for_who_has_the_token_and_changes_nothing(folder: ResultsFo
     before = contents(folder.path)
     with folder.held(), served(folder) as (address, token):
         assert address.startswith("http://127.0.0.1:")
-        for wrong in ("", "?token=", f"?token={token}x"):
+        for wrong in ("", "?token=", f"?token={token}x", "[?token="):
             with pytest.raises(urllib.error.HTTPError, match="403"):
                 urllib.request.urlopen(address + wrong, timeout=10)
         with urllib.request.urlopen(f"{address}?token={token}", timeout=10) as reply:

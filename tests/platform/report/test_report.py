@@ -226,6 +226,14 @@ def test_a_stack_states_the_reason_for_its_release_and_its_models(epsilon: float
     assert ("boosting" in mixed) is (epsilon > 1)
 
 
+def test_an_accuracy_of_the_epoch_that_it_chose_is_stated_as_such() -> None:
+    record = a_record(changes={"evaluation.checkpoint": "test_selected"})
+    public = public_record(record, fingerprint="f" * 64)
+    for told in (facts(record, Audience.OWNER), facts(public, Audience.PUBLIC)):
+        stated = [name for name in told if name.startswith("accuracy, public test split")]
+        assert stated == ["accuracy, public test split, best epoch by the same labels: too high"]
+
+
 def test_a_pure_trial() -> None:
     card = run_card(a_record(), [a_charge()])
     assert card.startswith("# ALIBI\n") and card.endswith("\n") and "nan" not in card.lower()

@@ -114,6 +114,17 @@ def test_settings_of_a_presets_own_lines_stand() -> None:
         sized_sweep(sweep, options(preset="hom"))
 
 
+def test_an_axis_of_another_method_is_left_out_of_a_presets_own_lines() -> None:
+    preset = Preset(variants=(Variant(name="one", changes={"trainer.epochs": 4}),))
+    smoke = Preset(space={"trainer.ensemble.seed": Grid(0), "trainer.epsilon": Grid(8.0)})
+    sweep = replace(a_sweep(), presets={"home": preset}, smoke=smoke)
+    sized = sized_sweep(sweep, options(preset="home", smoke=True))
+    assert settings(sized) == [("one", 8.0, 4)]
+    wrong = replace(sweep, smoke=Preset(space={"trainer.ensembl.seed": Grid(0)}))
+    with pytest.raises(ConfigurationError, match=r"unknown key 'trainer\.ensembl\.seed'"):
+        sized_sweep(wrong, options(preset="home", smoke=True))
+
+
 def chosen(**choice: tuple[str, ...]) -> list[str]:
     return [variant.name for variant in sized_sweep(a_sweep(), options(**choice)).variants]
 

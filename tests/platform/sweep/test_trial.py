@@ -26,6 +26,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.plan import check_checkpoints
@@ -37,7 +38,7 @@ from labeldp.platform.sweep.trial import (
     run_trial,
     tune_trial,
 )
-from labeldp.platform.sweep.trial_runs import AshaByGroup, SuggestionSearcher, _fit
+from labeldp.platform.sweep.trial_runs import AshaByGroup, SuggestionSearcher, _fit, scheduler_of
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
@@ -357,3 +358,17 @@ def test_trials_of_an_earlier_start_are_compared_with(
     judge.recall(a_record("b1"))
     tell(judge, "a2", 0.5)
     assert board.stopped("a2") is stopped and not board.stopped("a1")
+
+
+def test_trials_that_start_again_are_compared_with_those_that_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    _, board = scheduler(monkeypatch)
+    rates = {"trainer.learning_rate": Grid(0.1, 0.2)}
+    trials = plan_trials(Sweep(name="s", base=TrialConfig(), space=rates))
+    size = SimpleNamespace(num_classes=10)
+    plan = SimpleNamespace(searches=(), trials=trials, size=size)
+    sweep: Any = SimpleNamespace(plan=plan, plans=dict(zip("ab", trials, strict=True)), skipped={})
+    judge = scheduler_of(sweep, board, {"a": a_record("a")})
+    tell(judge, "b", 0.5)
+    assert board.stopped("b")
