@@ -193,8 +193,14 @@ def test_what_is_refused_is_free_and_nothing_is_written(
     if address.startswith("postgresql"):
         run("DROP SEQUENCE IF EXISTS numbers")
         run("CREATE SEQUENCE numbers")
-        cases["SELECT nextval('numbers') AS id, bought FROM labels"] = "read-only transaction"
+        cases["SELECT nextval('numbers') AS id, bought FROM labels"] = "ReadOnlySqlTransaction"
         cases["SELECT id, ('perhaps' || id)::int AS bought FROM labels"] = "may quote a value"
+    elif address.startswith("sqlite"):  # this one passes for operational
+        bad = "CAST(x'70657268617073ff' AS TEXT)"
+        cases[f"SELECT id, {bad} AS bought FROM labels"] = "may quote a value"
+    else:  # in late rows it is Arrow's
+        late = "CASE WHEN i > 200000 THEN ('perhaps' || i)::INT END"
+        cases[f"SELECT i AS id, {late} AS bought FROM range(300000) AS r(i)"] = "may quote a value"
     for query, why in cases.items():
         said = refusal("release", address, "--query", query, *options)
         assert why in said and "perhaps" not in said, query
