@@ -141,8 +141,17 @@ class PredictionSets(PaysForLabels):
     def _predicted(self, X: Any) -> Floats:
         """Probabilities [N, K], or amounts [N] between the bounds."""
         if self._of_classes:
-            return np.asarray(self.model.predict_proba(X), np.float64)
-        return np.clip(np.asarray(self.model.predict(X), np.float64).ravel(), *self._bounds)
+            predicted = np.asarray(self.model.predict_proba(X), np.float64)
+        else:
+            amounts = np.asarray(self.model.predict(X), np.float64).ravel()
+            predicted = np.clip(amounts, *self._bounds)
+        wrong = np.flatnonzero(~np.isfinite(predicted.reshape(len(predicted), -1)).all(axis=1))
+        if len(wrong):
+            raise ValueError(
+                f"the model predicts NaN or infinity for row {wrong[0]} (and {len(wrong) - 1} "
+                "more), of which no set can be made; fill in missing features, or mend the model"
+            )
+        return predicted
 
 
 def _of_classes(probabilities: Floats) -> Floats:

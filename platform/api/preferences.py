@@ -43,8 +43,8 @@ METHODS = ("sums", "counts", "randomized_response")
 class LabelPrivatePreferences(PaysForLabels):
     """Learn a reward from secret choices between pairs of public rows.
 
-    A and B are the sides of the pairs: matrices [N, D] or DataFrames with equal columns, prepared
-    as X of `LabelPrivateClassifier`.
+    A and B are the sides of the pairs: matrices [N, D], DataFrames with equal columns, or texts
+    [N], prepared as X of `LabelPrivateClassifier`.
 
     Args:
         epsilon: Largest cost of a fit for each pair, or with `groups` for each annotator.
@@ -133,7 +133,7 @@ class LabelPrivatePreferences(PaysForLabels):
             validate_data(self, both, **TAKEN)
         else:
             validate_data(self, both, skip_check_array=True)
-        data = fitting.number_rows(both, num_classes=2)
+        data = fitting.number_rows(both, num_classes=2, own=True)
         functions = rewards.RewardFunctions.learned(data.train_features, epsilon=self.epsilon)
         values = functions(data.train_features)
         differences = values[: len(choices)] - values[len(choices) :]
@@ -223,8 +223,8 @@ class LabelPrivatePreferences(PaysForLabels):
 
 def _sides(A: Any, B: Any) -> tuple[Any, Any]:
     """Both sides as tables or as matrices, with the same columns."""
-    a = fitting.readable(A)
-    b = fitting.readable(B)
+    a = _table_or_matrix(A)
+    b = _table_or_matrix(B)
     for name, side in (("A", a), ("B", b)):
         if hasattr(side, "tocsr") or len(np.shape(side)) != 2:
             raise ValueError(
@@ -237,7 +237,12 @@ def _sides(A: Any, B: Any) -> tuple[Any, Any]:
             f"A has shape {a.shape} and B {b.shape}, or other columns; they must be the two sides "
             "of the same pairs, with the same columns in the same order"
         )
-    return (a, b) if is_table(a) else (np.asarray(a), np.asarray(b))
+    return a, b
+
+
+def _table_or_matrix(side: Any) -> Any:
+    found = fitting.readable(side)
+    return found if is_table(found) or hasattr(found, "tocsr") else np.asarray(found)
 
 
 def _side_by_side(a: Any, b: Any) -> Any:

@@ -390,17 +390,19 @@ def _counted(
 ) -> pd.DataFrame:
     """Return ids and labels that have the counts of each group in a database, which are exact.
 
-    Which label of a group is whose is not known: they are in the order of their names.
+    Which label of a group is whose is not known: labels are in the order of their names, and rows
+    in that of their ids, so that an equal request finds its release whatever order a query has.
     """
     assert request.clusters is not None
     labels.check(id_column, label_column)
     table = labels.table(id_column)
-    places = pd.Index(request.ids).get_indexer(checked_ids(table, id_column, what="the labels"))
+    ids = checked_ids(table, id_column, what="the labels")
+    places = pd.Index(request.ids).get_indexer(ids)
     groups = np.where(places < 0, -1, request.clusters.astype(np.int64)[places])
     found = labels.counts(table[id_column], groups, id_column=id_column, label_column=label_column)
     found = found.sort_values(["part", "label"], key=lambda column: column.astype(str))
     each = np.repeat(np.arange(len(found)), found["count"].astype(np.int64))
-    order = np.argsort(groups.astype(str), kind="stable")
+    order = np.lexsort((ids, groups.astype(str)))
     if not np.array_equal(found["part"].to_numpy(np.int64)[each], groups[order]):
         raise ValueError(
             "the query gave other rows when its labels were counted than when its ids were read; "

@@ -70,7 +70,7 @@ class QueriedLabels:
         """Return columns of the query, read in batches."""
         self.check(*columns)
         names = ", ".join(self._quoted(name) for name in dict.fromkeys(columns))
-        return self._read(f"SELECT {names} FROM {self._query}")
+        return self._rows(f"SELECT {names} FROM {self._query}")
 
     def counts(
         self, ids: pd.Series, parts: NDArray[np.integer], *, id_column: str, label_column: str
@@ -88,7 +88,7 @@ class QueriedLabels:
         """
         own = self._quoted(id_column)
         self._lend(own, pd.DataFrame({"id": ids.to_numpy(), "part": parts}))
-        return self._read(
+        return self._rows(
             f"SELECT lent.part AS part, labels.{self._quoted(label_column)} AS label, "
             f"COUNT(*) AS count FROM {self._query} "
             f"JOIN labeldp_request AS lent ON labels.{own} = lent.id GROUP BY 1, 2"
@@ -97,6 +97,17 @@ class QueriedLabels:
     def _quoted(self, name: str) -> str:
         doubled = name.replace('"', '""')
         return f'"{doubled}"'
+
+    def _rows(self, query: str) -> pd.DataFrame:
+        """Read labels: an error of any kind, Arrow's as well, may quote one from here on."""
+        try:
+            return self._read(query)
+        except Exception as error:
+            cause = getattr(error, "orig", None) or error
+            raise DataFileError(
+                f"the database refuses to give rows ({type(cause).__name__}: its words may quote a "
+                "value); nothing was released. Check the query"
+            ) from None
 
     def _read(self, query: str) -> pd.DataFrame:
         found: pd.DataFrame = self._connection.sql(query).to_arrow_reader(_BATCH).read_pandas()

@@ -92,7 +92,7 @@ def _buckets_of(name: str, values: NDArray[Any], least: float) -> list[tuple[Any
 
 
 def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.DataFrame:
-    """Return the buckets of a table that have a count; those without one were suppressed.
+    """Return the buckets of the columns with a count; the count of a suppressed one is NaN.
 
     Args:
         table: Columns `BUCKET`, of which those without a value may be left out; `count` or `value`;
@@ -103,7 +103,7 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
         Columns `BUCKET`, `count`, and `noise_std`, the standard deviation of the noise.
 
     Raises:
-        ValueError: A column is not there, or holds what is no number.
+        ValueError: A column is not there, or holds what is no number; or no bucket has a count.
     """
     counted = "count" if "count" in table else "value"
     if not {"column", counted} <= {*table}:
@@ -120,15 +120,16 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
     if scale is None:
         gaussian = _numbers(table, "deviation")
         noise = np.where(np.isnan(gaussian), noise, gaussian)
-    found = found.assign(noise_std=noise).dropna(subset="count")
-    usable = np.isfinite(found[["count", "noise_std"]]).all(axis=1) & (found["noise_std"] > 0)
-    if not (len(found) and usable.all()):
-        bad = f"row {usable.idxmin()} has none, or no count" if len(found) else "none has one"
+    found = found.assign(noise_std=noise)
+    given = found.dropna(subset="count")
+    usable = np.isfinite(given[["count", "noise_std"]]).all(axis=1) & (given["noise_std"] > 0)
+    if not (len(given) and usable.all()):
+        bad = f"row {usable.idxmin()} has none, or no count" if len(given) else "none has one"
         raise ValueError(
             f"{bad}: each count needs noise above 0; give a column scale (Laplace) or deviation "
             "(Gaussian), or --noise laplace --l1 L --epsilon E"
         )
-    return found.reset_index(drop=True)
+    return found[found["column"].isin(given["column"])].reset_index(drop=True)
 
 
 def labels_of_counts(features: pd.DataFrame, buckets: pd.DataFrame) -> Floats:
@@ -143,8 +144,8 @@ def labels_of_counts(features: pd.DataFrame, buckets: pd.DataFrame) -> Floats:
     """
     inside = _members(features, buckets)
     held = inside.sum(0, dtype=np.float64)
-    # The count of a bucket without rows is noise alone.
-    used = held > 0
+    # The count of a bucket without rows is noise alone. Rows of a suppressed one are not the rest.
+    used = (held > 0) & buckets["count"].notna().to_numpy()
     inside = inside[:, used]
     buckets = buckets[used]
     held = held[used]

@@ -48,6 +48,9 @@ _NOISE_TIMES_EPSILON = 4.0
 _FACTORS = np.geomspace(1e-6, 1e6, 121)[:, None]
 _ROUNDS = 10
 _SETTLED = 1e-3
+#: Logits around which choices are read: surer ones say nothing of a reward, whose rounds would run
+#: away where choices have no noise of their own.
+_SUREST = 4.0
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -123,12 +126,13 @@ class OddSums:
 
     def step(self, differences: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         """As in `Evidence`: sums are normal around those that the slopes predict."""
-        likely = expit(differences @ slopes)
+        logits = _logits(differences, slopes)
+        likely = expit(logits)
         spread = (likely * (1 - likely))[:, None]
         slope = self.weights.T @ (spread * differences)
         variance = self.weights.T @ (spread * self.weights)
         variance[np.diag_indices_from(variance)] += self.noise_variance + 1e-9 * variance.max()
-        missing = self.sums - self.weights.T @ (likely - 0.5) + slope @ slopes
+        missing = self.sums - self.weights.T @ (likely - 0.5 - spread[:, 0] * logits)
         weighted = np.linalg.solve(variance, np.column_stack([slope, missing]))
         return slope.T @ weighted[:, :-1], slope.T @ weighted[:, -1]
 
@@ -153,7 +157,7 @@ class NoisyChoices:
     def step(self, differences: Floats, slopes: Floats) -> tuple[Floats, Floats]:
         """As in `Evidence`: scores of the likelihood (Bayes' rule), not of an unbiased loss."""
         gain = 1 - 2 * self.flip_probability
-        logits = differences @ slopes
+        logits = _logits(differences, slopes)
         likely = expit(logits)
         seen = self.flip_probability + gain * likely
         slope = gain * likely * (1 - likely)
@@ -263,6 +267,10 @@ def fitted(differences: Floats, evidence: Evidence) -> Floats:
         if np.linalg.norm(slopes - before) <= _SETTLED * np.linalg.norm(slopes):
             break
     return slopes
+
+
+def _logits(differences: Floats, slopes: Floats) -> Floats:
+    return np.clip(differences @ slopes, -_SUREST, _SUREST)
 
 
 def _posterior_mean(information: Floats, pull: Floats) -> Floats:

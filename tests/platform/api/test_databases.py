@@ -160,7 +160,8 @@ def test_a_database_counts_what_a_file_has(
     assert (pushed["new"], pushed["known"], pushed["absent"]) == (True, 600, 3)
     one, two = (read_release(tmp_path / name).values for name in "12")
     np.testing.assert_array_equal(one, two)
-    assert not ran("release", address, *given, "-o", str(tmp_path / "3"))["new"]
+    turned = (*exact, "--query", f"{ALL}\nORDER BY id DESC", *given[-3:])
+    assert not ran("release", address, *turned, "-o", str(tmp_path / "3"))["new"]
     run("UPDATE labels SET bought = 'yes'")
     assert "had other labels; nothing was released" in refusal(
         "release", address, *given, "-o", str(tmp_path / "4")
@@ -193,8 +194,14 @@ def test_what_is_refused_is_free_and_nothing_is_written(
     if address.startswith("postgresql"):
         run("DROP SEQUENCE IF EXISTS numbers")
         run("CREATE SEQUENCE numbers")
-        cases["SELECT nextval('numbers') AS id, bought FROM labels"] = "read-only transaction"
+        cases["SELECT nextval('numbers') AS id, bought FROM labels"] = "ReadOnlySqlTransaction"
         cases["SELECT id, ('perhaps' || id)::int AS bought FROM labels"] = "may quote a value"
+    elif address.startswith("sqlite"):  # this one passes for operational
+        bad = "CAST(x'70657268617073ff' AS TEXT)"
+        cases[f"SELECT id, {bad} AS bought FROM labels"] = "may quote a value"
+    else:  # in late rows it is Arrow's
+        late = "CASE WHEN i > 200000 THEN ('perhaps' || i)::INT END"
+        cases[f"SELECT i AS id, {late} AS bought FROM range(300000) AS r(i)"] = "may quote a value"
     for query, why in cases.items():
         said = refusal("release", address, "--query", query, *options)
         assert why in said and "perhaps" not in said, query

@@ -125,6 +125,15 @@ def test_gaps_other_noise_and_counts_that_disagree() -> None:
     assert base > roc_auc_score(label, wrong[:, 1]) > 0.65
 
 
+def test_rows_of_a_suppressed_bucket_are_not_the_rest() -> None:
+    features = pd.DataFrame({"town": ["A", "B", "C", "A"] * 500})
+    asked = pd.DataFrame({"column": "town", "category": ["A", "B", None], "scale": 1.0})
+    read = read_histograms(asked.assign(count=[np.nan, 250, 0]))
+    of_a, of_b, of_c = labels_of_counts(features, read)[:3, 1]
+    assert of_a == pytest.approx(0.25, abs=0.02)  # as of all rows that were counted
+    assert of_b == pytest.approx(0.5, abs=0.02) and of_c < 0.02
+
+
 def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
     features, label = a_table()
     features.to_parquet(tmp_path / "features.parquet")

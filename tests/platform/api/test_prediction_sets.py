@@ -58,4 +58,8 @@ def test_what_cannot_be_covered_is_refused_before_it_is_paid() -> None:
         sets.fit(X[500:540], CLASSES[500:540])
     with pytest.raises(ValueError, match=r"y row 3 .* is not one of the 3 stated classes"):
         sets.fit(X[500:1500], np.where(np.arange(1000) == 3, "other", CLASSES[500:1500]))
+    broken = LogisticRegression().fit(X[:500], CLASSES[:500])
+    broken.intercept_ = np.full(3, np.nan)
+    with pytest.raises(ValueError, match=r"predicts NaN or infinity for row 0"):
+        labeldp.PredictionSets(broken, vault=vault).fit(X[500:1500], CLASSES[500:1500])
     assert vault.epsilon() == 0.0

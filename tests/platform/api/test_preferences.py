@@ -68,6 +68,19 @@ def test_tables_have_two_sides_with_categories_and_swapped_pairs_pay_twice() -> 
     assert other.total_epsilon_ == pytest.approx(2.0)
 
 
+def test_sides_may_be_texts_or_lists() -> None:
+    words = np.array(["kind", "rude", *(f"word{number}" for number in range(20))])
+    a, b = (
+        [" ".join(words[chosen]) for chosen in GENERATOR.integers(len(words), size=(2000, 5))]
+        for _ in "ab"
+    )
+    kinder = np.array([x.count("kind") > y.count("kind") for x, y in zip(a, b, strict=True)])
+    model = LabelPrivatePreferences(epsilon=4.0).fit(a, b, kinder)
+    assert model.score(["so kind of you"]) > model.score(["how rude of you"])
+    numbers = A[:50].tolist(), B[:50].tolist()
+    assert len(LabelPrivatePreferences().fit(*numbers, PREFERS[:50]).predict(*numbers)) == 50
+
+
 @pytest.mark.parametrize("delta", [1e-6, 0.0])
 def test_an_annotator_is_protected_with_all_choices(delta: float) -> None:
     annotators = np.arange(6000) // 10

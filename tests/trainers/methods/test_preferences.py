@@ -9,6 +9,7 @@ import pytest
 
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.trainers.methods.preferences import (
+    RewardFunctions,
     fitted,
     planned_choices,
     planned_counts,
@@ -76,3 +77,16 @@ def test_without_noise_all_releases_show_one_reward() -> None:
         single.read(choices),
     ):
         assert fitted(differences, evidence) == pytest.approx(slopes, abs=0.08)
+
+
+def test_choices_without_noise_of_their_own_do_not_run_away() -> None:
+    draw = np.random.default_rng(0)
+    a, b = draw.normal(size=(2, 3000, 3))
+    functions = RewardFunctions.learned(np.vstack([a, b]), epsilon=4.0)
+    differences = functions(a) - functions(b)
+    choices = (a > b)[:, 0].astype(np.int64)
+    plan = planned_choices(epsilon=4.0)
+    for seed in range(12):
+        noisy = plan.mechanism.release(choices, generator=np.random.default_rng(seed))
+        slopes = fitted(differences, plan.read(noisy))
+        assert np.mean((differences @ slopes > 0) == choices) > 0.97
