@@ -7,7 +7,7 @@ wrong on purpose, and the attack looks whether the model remembers them.
 
 Expect: without privacy some 96%, and a proof that the model leaks (its epsilon is at least 1.9);
 the default above 90% at epsilon 1; networks from 40% to 75% there, and above 90% at epsilon 8. PATE
-shares 1,438 labels among 60 teachers, which is too few: below 40% at epsilon 1.
+shares 1,438 labels among 60 teachers, which is too few at epsilon 1 and 2.
 """
 
 from labeldp.platform.cli.sweep_command import main

@@ -47,18 +47,16 @@ from labeldp.platform.settings.methods import (
     choose,
     choose_for_stack,
     named,
+    sums_of_many,
 )
+from labeldp.platform.settings.metrics import mixture_text
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
-from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.methods.settings import PriorSource
-from labeldp.trainers.methods.table_stack import MODELS
+from labeldp.trainers.methods.any_model import check_learner, named_estimator
+from labeldp.trainers.methods.settings import STACKED, PriorSource
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
-
-#: Smaller weights of models are not shown.
-_SHOWN = 0.01
 
 
 def _rehearsed(models: Sequence[Any]) -> Sequence[Any]:
@@ -103,7 +101,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             its tokens.
         estimator: A classifier with `predict_proba` (scikit-learn, LightGBM, XGBoost, CatBoost), or
             a pipeline that ends in one. It replaces the method's own model, for moment_labels,
-            subset, randomized_response and alibi. Numbers reach it as they are.
+            cluster_labels, subset, randomized_response and alibi. Numbers reach it as they are.
         settings: Models of a stack, such as {"models": ["linear", "boosting"]}; or settings of the
             method's trainer, such as {"epochs": 20, "learning_rate": 0.5}, and a network learns.
             Those that do not change the noise are free for fits that share a vault.
@@ -111,10 +109,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             are replaced.
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
         device: "auto", "cpu" or "cuda".
-        verbose: Print progress on standard error.
+        verbose: Print progress on standard error. A terminal shows that of long fits anyway.
         max_labels_per_person: With `groups`, number of labels per person that share epsilon, for
             methods that release labels one by one. A public seed selects them, and the others are
             not used. Sums (`moment_labels`) use all.
+        n_jobs: Fits of a stack side by side, in threads; None for OMP_NUM_THREADS, or all cores.
         keep: Columns of a DataFrame to use although they look like identifiers (`id`, or text that
             differs in nearly every row). Other such columns are left out with a warning.
         text: "tfidf" learns from the words of columns of sentences, "drop" leaves them out,
@@ -153,6 +152,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         noise_seed: int | None = None,
         device: str = "auto",
         verbose: bool = False,
+        n_jobs: int | None = None,
         keep: Sequence[str] | None = None,
         text: str = "tfidf",
         estimator: Any = None,
@@ -170,6 +170,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.noise_seed = noise_seed
         self.device = device
         self.verbose = verbose
+        self.n_jobs = n_jobs
         self.keep = keep
         self.text = text
         self.estimator = estimator
@@ -227,7 +228,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         models = self._models()
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
-        by_numbers = stacked or self.estimator is not None
+        learner = self.estimator
+        if stacks and self.method == AUTO and method.name == "moment_labels" and groups is None:
+            learner = named_estimator("boosting", rows=len(places), seed=0)
+        by_numbers = stacked or learner is not None
         text = fitting.text_columns(self.text)
         how: Any = {"num_classes": len(classes), "keep": self.keep or (), "text": text}
         if by_numbers:
@@ -253,7 +257,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                     config, data=some, labels=fit_labels, tell=tell, epochs=epochs
                 )
             predictor, figures = fitting.fit_estimator(
-                self.estimator,
+                learner,
                 method,
                 epsilon=self.epsilon / most,
                 delta=config.trainer.delta if not method.pure else 0.0,
@@ -261,6 +265,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 labels=fit_labels,
                 seed=config.seed,
                 models=models if epochs is None else _rehearsed(models),
+                n_jobs=self.n_jobs,
+                tell=tell,
             )
             return predictor, some.preprocessing, figures
 
@@ -269,7 +275,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             predictor = learn(fit_labels, data.only(some), fitting.shortened(few), epochs=1)[0]
             return predictor.predict(data.train_features[some]) if by_numbers else 0
 
-        own = self.estimator is not None or models != MODELS
+        own = self.estimator is not None or models != STACKED
         for rare in [False, True] if own else [False]:
             fitting.rehearse(rehearse, data.train_features, classes=len(classes), rare=rare)
         fit_labels = self._labels(
@@ -288,13 +294,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             if isinstance(stated, str) and stated == fitting.PUBLISH:
                 fit_labels.release(PublishedClasses(num_classes=len(classes)))
             if by_numbers:
-                what = "a stack" if stacked else type(self.estimator).__name__
+                what = "a stack" if stacked else type(learner).__name__
                 tell(f"{method.name}: fitting {what}")
             predictor, preprocessing, figures = learn(fit_labels, data, config, epochs=None)
         self.classes_ = classes
         self.method_ = method.name
         self.method_reason_ = reason
-        self.models_: list[tuple[str, float, float]] = getattr(predictor, "models", [])
         self._paid(account, fit_labels, delta=most * config.trainer.delta)
         self._audited(figures, fit_labels)
         self.model_ = TrainedModel(
@@ -314,6 +319,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 provenance=provenance_of(config, NO_OUTSIDE_DATA),
             ),
         )
+        self.models_: list[tuple[str, float, float]] = self.model_.models
         return self
 
     @property
@@ -321,9 +327,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """The release, its reason, and the weights of the models, in a sentence."""
         check_is_fitted(self, "method_")
         told = f"released {self.method_}: {self.method_reason_}"
-        weighed = sorted(self.models_, key=lambda model: -model[1])
-        parts = [f"{name} {weight:.0%}" for name, weight, _ in weighed if weight >= _SHOWN]
-        return told + (f"; predictions mix {', '.join(parts)}" if parts else "")
+        mixed = mixture_text(self.models_)
+        return told + (f"; models by weight and held-out log-likelihood: {mixed}" if mixed else "")
 
     def fit_release(self, X: Any, *release: PartyRelease | str | os.PathLike[str]) -> Self:
         """Learn from releases of another party, which has charged its labels for them.
@@ -343,6 +348,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         validate_data(self, rows, skip_check_array=True)
         self.ledger_ = [line for each in releases for line in each.ledger]
         self.model_ = fitted
+        self.models_ = fitted.models
         self.classes_ = fitted.classes
         origin = fitted.origin
         self.method_ = origin.method
@@ -390,17 +396,17 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
 
     def _models(self) -> Sequence[Any]:
         """Models of a stack, as the user states them."""
-        stated = (self.settings or {}).get("models", MODELS)
+        stated = (self.settings or {}).get("models", STACKED)
         if isinstance(stated, str) or not isinstance(stated, Sequence) or not len(stated):
             raise ValueError(
-                f"settings['models'] is {stated!r}; give a list of {', '.join(MODELS)}, and of "
+                f"settings['models'] is {stated!r}; give a list of {', '.join(STACKED)}, and of "
                 "classifiers"
             )
         for each in stated:
             if not isinstance(each, str):
                 check_learner(each)
-            elif each not in MODELS:
-                raise ValueError(f"settings['models'] names {each!r}; {near_miss(each, MODELS)}")
+            elif each not in STACKED:
+                raise ValueError(f"settings['models'] names {each!r}; {near_miss(each, STACKED)}")
         return tuple(stated)
 
     def _stacks(self, num_classes: int, *, named_columns: bool) -> bool:
@@ -433,17 +439,15 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             )
         else:
             name, reason = choose(
-                epsilon=self.epsilon,
-                delta=self.delta,
-                num_classes=num_classes,
-                rows=rows if self.estimator is None else None,  # none learns from counts
+                epsilon=self.epsilon, delta=self.delta, num_classes=num_classes, rows=rows
             )
+        many = sums_of_many(epsilon=self.epsilon, delta=self.delta, rows=rows)
+        if many and not self.settings and (stacks or self.estimator is not None):
+            name = "moment_labels"
+            reason = many
         if persons and self.delta > 0:
             name = "moment_labels"
             reason = "sums use all labels of a person, at the price of one"
-        if self.estimator is not None and not named(name).estimator:
-            name = "subset"
-            reason = "delta is 0, and an estimator learns from single labels then"
         return named(name), reason
 
     def _grouped(

@@ -39,9 +39,8 @@ from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.data.sparse_rows import SparseColumns
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
-from labeldp.trainers.methods.evidence import LabelEvidence
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
-from labeldp.trainers.methods.table_stack import MODELS, fit_stack, fit_to_single_labels, requested
+from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence, requested
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
@@ -388,7 +387,7 @@ def number_rows(
     num_classes: int,
     keep: Sequence[str] = (),
     text: TextColumns = TextColumns.TFIDF,
-    own: bool = False,
+    own: bool = True,
 ) -> NumberRows:
     """Return X for an estimator.
 
@@ -482,19 +481,19 @@ def fit_estimator(
     data: NumberRows,
     labels: FitLabels,
     seed: int,
-    models: Sequence[Any] = MODELS,
+    **how: Any,
 ) -> tuple[Predictor, Mapping[str, float]]:
     """Return a model that learned from one release of the labels.
 
     Args:
-        estimator: A classifier of scikit-learn's kind; None for a stack of `models`.
+        estimator: A classifier of scikit-learn's kind; None for a stack.
         method: The method, which says what is released.
         epsilon: Price of the release for each label.
         delta: Its delta.
         data: Public rows.
         labels: The labels, which release once and charge for it.
         seed: Seed of training, not of the noise.
-        models: Models of the stack, and of the folds that clean single labels.
+        how: As in `fit_and_predict`.
     """
     rows = data.train_features
     classes = data.num_classes
@@ -508,10 +507,9 @@ def fit_estimator(
     else:
         evidence = requested(mechanism, labels, data.scaled)
         if estimator is None:
-            predictor = fit_stack(rows, evidence, models=models, seed=seed)
+            predictor = fit_stack(rows, evidence, seed=seed, **how)
         else:
-            assert isinstance(evidence, LabelEvidence), "the table of methods says so"
-            fitted = fit_to_single_labels(estimator, rows, evidence, models=models, seed=seed)
+            fitted = fit_to_evidence(estimator, rows, evidence, seed=seed, **how)
             predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
 
     def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
@@ -521,14 +519,18 @@ def fit_estimator(
 
 
 def teller(*, verbose: bool) -> Callable[[str], None]:
-    """Return a printer of a fit's progress, with the seconds since now, a line now and then."""
+    """Return a printer of a fit's progress, with the seconds since now, a line now and then.
+
+    On a terminal, long fits are told of without `verbose`, too.
+    """
     started = time.monotonic()
-    last = -math.inf
+    last = -math.inf if verbose else started
+    told = verbose or sys.stderr.isatty()
 
     def tell(text: str) -> None:
         nonlocal last
         now = time.monotonic()
-        if verbose and now - last >= _TELL_SECONDS:
+        if told and now - last >= _TELL_SECONDS:
             last = now
             print(f"{text}, {now - started:.0f} s", file=sys.stderr)
 

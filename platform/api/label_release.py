@@ -209,7 +209,9 @@ def privatize(
     if task not in ("classes", "preference"):
         raise ValueError(f"task is {task!r}; {near_miss(str(task), ('classes', 'preference'))}")
     if task == "preference":
-        labels, classes, method = choices_of(labels), 2, "randomized_response"
+        labels = choices_of(labels)
+        classes = 2
+        method = "randomized_response"
     if method not in SINGLE:
         raise ValueError(f"method is {method!r}; {near_miss(str(method), SINGLE)}")
     _validate.positive(epsilon=epsilon)

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import PureEvent
-from labeldp.mechanisms.cluster_prior import prior_from_histograms
 from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.persons import Groups, normal_name, shares_of_persons
 from labeldp.mechanisms.randomness import SecureEntropy
@@ -140,20 +139,10 @@ class PartyRelease(LabelRelease):
     columns: tuple[str, ...] = ()
     row_marks: NDArray[np.float32] | None = None
 
-    @property
-    def of_sums(self) -> bool:
-        """Whether it holds sums of labels, or counts, and not single labels."""
-        return self.question is not None or self.clusters is not None
-
     def soft_labels_of(
         self, rows: NDArray[np.floating], places: NDArray[np.intp]
     ) -> NDArray[np.float64]:
         """Return soft labels [n, K] of the rows at `places` [n], from sums over all rows [N, D]."""
-        if self.clusters is not None:
-            # One person's worth keeps noise from ruling a class out.
-            counts = self.values
-            groups = self.clusters[places]
-            return np.asarray(prior_from_histograms(counts, groups, smoothing=1.0))
         question = self.question
         shares = self.shares
         assert question is not None

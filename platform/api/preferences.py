@@ -223,7 +223,8 @@ class LabelPrivatePreferences(PaysForLabels):
 
 def _sides(A: Any, B: Any) -> tuple[Any, Any]:
     """Both sides as tables or as matrices, with the same columns."""
-    a, b = fitting.readable(A), fitting.readable(B)
+    a = fitting.readable(A)
+    b = fitting.readable(B)
     for name, side in (("A", a), ("B", b)):
         if hasattr(side, "tocsr") or len(np.shape(side)) != 2:
             raise ValueError(

@@ -48,8 +48,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             the nearest bound. Wider bounds mean more noise.
         delta: Probability that the bound may fail; 0 excludes sums.
         method: "sums" of many amounts, or one output per amount: "randomized_response" on bins,
-            "unbiased" or "least_error" (docs/amounts.md). "auto" chooses by epsilon, delta and
-            loss.
+            "unbiased" or "least_error" (docs/amounts.md). "auto" chooses by epsilon, delta, loss
+            and the number of rows.
         loss: "squared", "poisson", "absolute" or "quantile".
         quantile: Quantile of the loss "quantile".
         estimator: A regressor of scikit-learn; boosted trees with this loss if None. Configure its
@@ -103,7 +103,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         `rows` names each amount's row [N] and `groups` its person, as in
         `LabelPrivateClassifier.fit`.
         """
-        method = self._method()
+        asked = self._checked_method()
         bounds = self._bounds()
         rows_of_x, checked, account = self._checked(
             X, y, what="an amount", groups=groups, refuse=fitting.refuse_texts, y_numeric=True
@@ -111,6 +111,13 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         amounts = np.asarray(checked, np.float64)
         levels = to_levels(amounts, bounds=bounds)
         every = rows_of_x
+        method = chosen_release(
+            asked,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            loss=AmountLoss(self.loss),
+            rows=len(levels),
+        )
         grouped = None
         most = 1
         if account.copies:
@@ -184,19 +191,16 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         self._refuse_tokens()
         return float(super().score(X, y, sample_weight))
 
-    def _method(self) -> AmountRelease:
+    def _checked_method(self) -> AmountRelease:
         self._check_price()
         for name, known in (("loss", AmountLoss), ("method", AmountRelease)):
             value = getattr(self, name)
             if value not in list(known):
                 raise ValueError(f"{name} is {value!r}; {near_miss(str(value), list(known))}")
         _validate.between(0, 1, quantile=self.quantile)
-        return chosen_release(
-            AmountRelease(self.method),
-            epsilon=self.epsilon,
-            delta=self.delta,
-            loss=AmountLoss(self.loss),
-        )
+        asked = AmountRelease(self.method)
+        chosen_release(asked, epsilon=self.epsilon, delta=self.delta, loss=AmountLoss(self.loss))
+        return asked
 
     def _bounds(self) -> tuple[float, float]:
         try:

@@ -33,7 +33,7 @@ from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault, Release
-from labeldp.platform.api.fitting import NumberRows, number_rows
+from labeldp.platform.api.fitting import NumberRows, number_rows, teller
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
     PRIOR_STEPS,
@@ -60,10 +60,10 @@ from labeldp.trainers.methods.any_model import (
     named_estimator,
     some_of,
 )
-from labeldp.trainers.methods.evidence import LabelEvidence
+from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
-from labeldp.trainers.methods.table_stack import fit_stack, fit_to_single_labels
+from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
@@ -679,8 +679,8 @@ def fit_release(
             person who came again with other features. Of an iterator one is in memory at a time,
             and of all no more rows are kept than sums need.
         releases: One, those of both rounds of `stages`, or those of several weeks.
-        estimator: Any scikit-learn classifier. If None, a stack learns from single labels, and
-            boosted trees from sums. Numbers reach it as they are.
+        estimator: Any scikit-learn classifier. If None, a stack learns from single labels and
+            counts, and boosted trees from sums. Numbers reach it as they are.
         seed: Of folds and samples.
     """
     if isinstance(features, pd.DataFrame):
@@ -700,25 +700,28 @@ def fit_release(
             "method and the same classes"
         )
     found = [
-        _evidence_of(release, table, parts=len(releases), seed=seed)
+        _known_of(release, table, parts=len(releases), seed=seed)
         for release, table in _paired(releases, tables)
     ]
     first = releases[0]
-    kept, evidence = zip(*found, strict=True)
-    stacked = estimator is None and not first.of_sums
-    data = prepared(pd.concat(kept, ignore_index=True), first.id_column, own=not stacked)
-    rows = data.train_features
+    kept, known = zip(*found, strict=True)
     count = sum(len(each.ids) for each in releases)
-    known = np.concatenate(evidence)
-    if stacked:
-        predictor: Predictor = fit_stack(rows, LabelEvidence.of(known), seed=seed)
+    model = estimator
+    if model is None and first.question is not None:
+        model = named_estimator("boosting", rows=count, seed=seed)
+    together = pd.concat(kept, ignore_index=True)
+    data = prepared(together, first.id_column, own=model is not None)
+    rows = data.train_features
+    if model is None:
+        predictor: Predictor = fit_stack(
+            rows, _together(known), seed=seed, tell=teller(verbose=False)
+        )
         learned_by = "a stack"
     else:
-        model = estimator or named_estimator("boosting", rows=count, seed=seed)
-        if first.of_sums:
-            fitted = fit_to_soft_labels(model, rows, known, seed=seed)
+        if first.question is not None:
+            fitted = fit_to_soft_labels(model, rows, np.concatenate(known), seed=seed)
         else:
-            fitted = fit_to_single_labels(model, rows, LabelEvidence.of(known), seed=seed)
+            fitted = fit_to_evidence(model, rows, _together(known), seed=seed)
         predictor = EstimatorPredictor(estimator=fitted, num_classes=len(first.classes))
         learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
         learned_by = type(learner).__name__
@@ -743,31 +746,40 @@ def fit_release(
     )
 
 
-def _evidence_of(
+def _known_of(
     release: PartyRelease, table: pd.DataFrame, *, parts: int, seed: int
-) -> tuple[pd.DataFrame, NDArray[np.float64]]:
+) -> tuple[pd.DataFrame, Any]:
     """Return what one of several releases says of rows of its table, and those rows [n].
 
-    Of sums, soft labels [n, K] of as many rows as a model needs; of single labels, the logarithm of
-    the likelihood of each [N, K].
+    Of sums, soft labels [n, K] of as many rows as a model needs; of counts, their evidence; of
+    single labels, the logarithm of the likelihood of each [N, K].
     """
     part = _rows_of(release, table)
-    if not release.of_sums:
+    if release.clusters is not None:
+        noise_std = release.mechanism.noise_std
+        return part, CountEvidence.of(release.values, release.clusters, noise_std=noise_std)
+    question = release.question
+    if question is None:
         return part, release.log_likelihood
     some = some_of(len(part), parts=parts, seed=seed)
-    question = release.question
-    if question is not None:
-        part = _columns_of(release, part)
+    part = _columns_of(release, part)
     # As its request prepared it: rows of other weeks would shift its scales.
     own = prepared(part, release.id_column).scaled
-    if question is not None and own.shape[1] != question.scales.shape[1]:
+    if own.shape[1] != question.scales.shape[1]:
         raise ValueError(
             f"the features give {own.shape[1]} columns of numbers, and the request was made of "
             f"{question.scales.shape[1]}; give the table that the request was made of"
         )
-    if question is not None and release.row_marks is not None:
+    if release.row_marks is not None:
         question.refuse_other_rows(own, release.row_marks)
     return part.iloc[some], release.soft_labels_of(own, some)
+
+
+def _together(known: Sequence[Any]) -> Evidence:
+    """Return what releases of counts, or of single labels, say of all their rows."""
+    if isinstance(known[0], CountEvidence):
+        return CountEvidence.together(known)
+    return LabelEvidence.of(np.concatenate(known))
 
 
 def _columns_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:

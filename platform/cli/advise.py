@@ -68,7 +68,8 @@ def advise(
     chosen = generator.permutation(len(given))[: min(used, MOST_ROWS) * 5 // 4]
     given = given[chosen]
     labels = _made_up(given, classes, rare, generator)
-    score, words = (_rare_auc, "ROC AUC") if rare is not None else (_accuracy, "accuracy")
+    score = _accuracy if rare is None else _rare_auc
+    words = "accuracy" if rare is None else "ROC AUC"
     cut = len(given) * 4 // 5
     plain = make_pipeline(StandardScaler(), LogisticRegression(max_iter=200))
     best = score(plain.fit(given[:cut], labels[:cut]), given[cut:], labels[cut:])
@@ -107,7 +108,9 @@ def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> li
     why = f"the smallest epsilon with {metric} {near}" if enough else f"no epsilon is {near}"
     rows = [
         (
-            *(f"{each['epsilon']:g}", each["method"], f"{each['expected']:.3f}"),
+            f"{each['epsilon']:g}",
+            each["method"],
+            f"{each['expected']:.3f}",
             *(percent(guess) for guess in each["guess_after"].values()),
         )
         for each in facts["epsilons"]

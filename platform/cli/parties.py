@@ -15,6 +15,7 @@ from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.api.histograms import fit_histograms
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
+from labeldp.platform.settings.metrics import mixture_text
 from labeldp.trainers.data import databases
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
@@ -122,7 +123,18 @@ def release(
     push_down: bool = False,
     **how: Any,
 ) -> Answer:
-    """Answer a request with a release of labels, or state its price; `how` is as in `answer`."""
+    """Answer a request with a release of labels, or state its price.
+
+    Args:
+        labels: File of labels, or address of a database.
+        request: Folder of the request.
+        vault: File of the vault; None for one beside the labels.
+        dry_run: State the price, and write nothing.
+        out: New folder of the release.
+        query: SELECT for the labels in a database.
+        push_down: Count clusters in the database.
+        **how: As in `two_parties.answer`.
+    """
     if out is None and not dry_run:
         raise ValueError("name a new folder for the release with -o DIR, or use --dry-run")
     columns = [how["id_column"], how["label_column"]]
@@ -234,7 +246,21 @@ def fit(
     seed: int,
     out: str,
 ) -> Answer:
-    """Fit a classifier to releases or histograms, and write it for `labeldp predict`."""
+    """Fit a classifier to releases or histograms, and write it for `labeldp predict`.
+
+    Args:
+        features: Files of features, one for each release.
+        release: Folders of releases.
+        request: Folders of their requests; by default beside them.
+        histograms: File of counts that somebody else noised, in place of releases.
+        noise: Its distribution, where the file states none.
+        l1: Most that a person adds to all counts together.
+        epsilon: What the other party states.
+        delta: What the other party states.
+        estimator: Name of a model, in place of the default.
+        seed: Public seed of the fit.
+        out: New folder of the model.
+    """
     if (histograms is None) != bool(release):
         raise ValueError("name what to learn from: either --release DIR or --histograms FILE")
     if (noise is None) != (l1 is None) or (release and (noise, epsilon) != (None, None)):
@@ -263,10 +289,13 @@ def fit(
     name = origin.method.partition(" on ")[0]
     paid = {"epsilon": origin.epsilon, "delta": origin.delta}
     what = "released labels" if histograms is None else "rows in histograms"
+    if mixed := mixture_text(model.models):
+        notes = [f"models by weight and held-out log-likelihood: {mixed}", *notes]
     return Answer(
         facts={
             "rows": rows,
             "estimator": name,
+            "models": model.models,
             **paid,
             "epsilon_stated_by": origin.stated_by,
             "bytes": size,

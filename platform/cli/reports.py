@@ -64,7 +64,14 @@ def report(
 ) -> Answer:
     """Write the report of a results folder or an experiment, for its owner or for the public.
 
-    `figure` and `table` are for a paper, in place of the report.
+    Args:
+        experiment: Results folder, or name of an experiment.
+        tracking_uri: Tracking store of the experiment.
+        out: File of the report, or new folder of the public edition.
+        edition: "owner" or "public".
+        figure: Name of a figure for a paper, in place of the report.
+        to: File of the figure or of the table.
+        table: Kind of a table for a paper, in place of the report.
     """
     if figure or table or to:
         if edition == "public" or out or tracking_uri or bool(figure) == bool(table):
@@ -122,7 +129,10 @@ def compare(*, first: str, second: str) -> Answer:
         )
     rows = [
         (
-            *(each.line, shown(each.epsilon), f"{each.a:.4g}", f"{each.b:.4g}"),
+            each.line,
+            shown(each.epsilon),
+            f"{each.a:.4g}",
+            f"{each.b:.4g}",
             f"{each.b - each.a:+.4g}",
             "one seed" if each.low is None else f"{each.low:+.4g} to {each.high:+.4g}",
         )

@@ -74,7 +74,8 @@ class Watched:
         private = [trial for trial in done if {"epsilon", metric} <= trial["metrics"].keys()]
         private.sort(key=lambda trial: sign * trial["metrics"][metric])
         points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in private]
-        spent, planned = told.get("epsilon_spent"), told.get("epsilon_planned")
+        spent = told.get("epsilon_spent")
+        planned = told.get("epsilon_planned")
         return {
             "sweep": _read(self.folder / "sweep.json").get("sweep", self.folder.name),
             "driver": "running" if alive else "ended",

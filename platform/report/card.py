@@ -23,7 +23,7 @@ from labeldp.platform.report.ledger import Audience, LedgerLine, sentences
 from labeldp.platform.report.selection import Selected
 from labeldp.platform.report.wording import bound, counted, number, price
 from labeldp.platform.settings.configuration import spoiled_text
-from labeldp.platform.settings.methods import name_of
+from labeldp.platform.settings.methods import name_of, release_of_stack
 from labeldp.platform.settings.metrics import (
     SCORES,
     attack_published,
@@ -31,6 +31,7 @@ from labeldp.platform.settings.metrics import (
     figure_text,
     majority_text,
     share_text,
+    stack_text,
 )
 
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
@@ -191,6 +192,7 @@ def facts(
         queries = config.get("trainer.ensemble.queries")
         of = "" if queries is None else f" of {queries} queries"
         found["answers of teachers"] = f"{metrics['answered']:.0f}{of}"
+    found |= _stack(record)
     found["noise"] = record.noise.value
     found["releases read"] = str(len(record.release_keys))
     if "train_seconds" in metrics:
@@ -198,6 +200,18 @@ def facts(
     if record.git_commit:
         found["code"] = record.git_commit[:12]
     return found
+
+
+def _stack(record: TrialRecord) -> dict[str, str]:
+    """Return why a stack read single labels or counts, and what it mixes."""
+    share = record.metrics.get("stack/information")
+    if share is None:
+        return {}
+    chosen = record.config.get("trainer.release") == "auto"
+    return {
+        "reason for this release": release_of_stack(share)[1] if chosen else "chosen by the user",
+        "models by weight (held-out log-likelihood of the release)": stack_text(record.metrics),
+    }
 
 
 def guess_of(metrics: Mapping[str, float]) -> float:

@@ -54,6 +54,10 @@ from labeldp.trainers.settings.trainer import what_is_missing
 AUTO = "auto"
 #: Single labels are used where randomized response leaves them as they are this often.
 ENOUGH_KEPT = 0.6
+#: From so many rows on and up to this epsilon, sums are ahead: of 100,000 rows with 2% positives at
+#: epsilon 1 by .05 of AUC, while they lose little where classes are balanced (docs/tables.md).
+MANY_ROWS = 50_000
+SUMS_UP_TO = 1.0
 #: Counts in clusters are taken in place of sums where fewer of these are worthwhile for each class,
 #: of ten at most: more classes were not measured.
 FUNCTIONS_EACH = 7
@@ -129,6 +133,7 @@ EVERY: tuple[NamedMethod, ...] = (
         settings=PriorLabelsConfig,
         changes=_CLUSTERS,
         line="cluster labels",
+        estimator=True,
         stack=True,
         release="clusters",
         mechanism=PriorSettings(source=PriorSource.CLUSTERS).mechanism,
@@ -350,22 +355,40 @@ def choose(
     return "moment_labels", why
 
 
+def sums_of_many(*, epsilon: float, delta: float, rows: int) -> str | None:
+    """Return why the labels of a table are released as sums, by public numbers; None if not.
+
+    >>> sums_of_many(epsilon=1.0, delta=0.0, rows=100_000) is None
+    True
+    """
+    if delta == 0 or epsilon > SUMS_UP_TO or rows < MANY_ROWS:
+        return None
+    return (
+        f"sums over {rows:,} labels have little noise at epsilon {epsilon:g}, for rare classes too"
+    )
+
+
+def release_of_stack(share: float) -> tuple[str, str]:
+    """Return the name of a pure method and the reason, where a label keeps a share of information.
+
+    >>> release_of_stack(0.06)[0], release_of_stack(0.21)[0]
+    ('cluster_labels', 'subset')
+    """
+    facts = f"a single label keeps {share:.0%} of its information"
+    if share >= LEAST_INFORMATION:
+        return "subset", f"{facts}: enough"
+    return "cluster_labels", (
+        f"{facts}, less than {LEAST_INFORMATION:.0%}: counts in groups of like rows say more"
+    )
+
+
 def choose_for_stack(*, epsilon: float, num_classes: int, single: bool) -> tuple[str, str]:
     """Return the name of a pure method and the reason, for a stack of models of a table.
 
-    >>> choose_for_stack(epsilon=0.5, num_classes=2, single=False)[0]
-    'cluster_labels'
-    >>> choose_for_stack(epsilon=1.0, num_classes=2, single=False)[0]
-    'subset'
-
     `single`: one of the models learns from single labels alone.
     """
-    share = kept_information(epsilon=epsilon, num_classes=num_classes)
-    facts = f"at epsilon {epsilon:g} a single label of {num_classes} classes keeps {share:.0%}"
-    if single or share >= LEAST_INFORMATION:
-        why = "an own model needs it" if single and share < LEAST_INFORMATION else "enough"
-        return "subset", f"{facts} of its information: {why}"
-    return "cluster_labels", (
-        f"{facts} of its information, less than {LEAST_INFORMATION:.0%}: counts in groups of like "
-        "rows say more"
-    )
+    name, why = release_of_stack(kept_information(epsilon=epsilon, num_classes=num_classes))
+    if single and name != "subset":
+        name = "subset"
+        why = "an own model learns from single labels alone"
+    return name, f"at epsilon {epsilon:g} and {num_classes} classes, {why}"

@@ -19,6 +19,7 @@ from enum import StrEnum
 from statistics import NormalDist
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.trainers.methods.settings import STACKED
 
 #: Errors of predicted amounts, in words.
 ERRORS = {
@@ -54,11 +55,18 @@ SCORE_FIGURES = (
     "share_beyond_bounds",
     "share_at_bounds_estimated",
 )
+#: Of a stack of models, by kind: their weight, and the best one's held-out log-likelihood of the
+#: release of a row; and the information that a single label keeps, of 1.
+STACK_FIGURES = (
+    *(f"stack/{kind}_{part}" for kind in STACKED for part in ("weight", "likelihood")),
+    "stack/information",
+)
 #: May be published: measured on public test labels, or part of releases that are paid for.
 PUBLIC = (
     "accuracy",
     *(f"accuracy_estimated{part}" for part in (*_PARTS[:4], "_sampling_error", "_count_scale")),
     *SCORE_FIGURES,
+    *STACK_FIGURES,
     "majority_share_by_model",
     "epsilon",
     "delta",
@@ -68,6 +76,8 @@ PUBLIC = (
 _ESTIMATED = "accuracy_estimated"
 #: Behind the end of a figure's range that noise took it over.
 BEYOND = " (noise reaches beyond)"
+#: Models with a smaller weight are not named.
+_SHOWN = 0.01
 #: A class with a smaller share, and a small one beside the largest class, is rare.
 _RARE = 0.1
 _BESIDE_LARGEST = 0.25
@@ -290,6 +300,29 @@ def scores_text(figures: Mapping[str, float]) -> str:
             value = figure_text(estimated, figures[estimated])
             parts.append(f"{SCORES[name]} about {value}{interval_text(estimated, figures)}")
     return ", ".join(parts)
+
+
+def mixture_text(models: Iterable[tuple[str, float, float]]) -> str:
+    """Return names of models, each with its weight and held-out log-likelihood; empty for none.
+
+    >>> mixture_text([("constant", 0.0, -0.69), ("linear", 0.4, -0.63), ("boosting", 0.6, -0.61)])
+    'boosting 60% (-0.610), linear 40% (-0.630)'
+    """
+    weighed = sorted(models, key=lambda model: -model[1])
+    return ", ".join(
+        f"{name} {weight:.0%} ({likelihood:.3f})"
+        for name, weight, likelihood in weighed
+        if weight >= _SHOWN
+    )
+
+
+def stack_text(figures: Mapping[str, float]) -> str:
+    """Return the kinds of models that a trial's stack mixes, as `mixture_text` does."""
+    kinds = [kind for kind in STACKED if f"stack/{kind}_weight" in figures]
+    return mixture_text(
+        (kind, figures[f"stack/{kind}_weight"], figures[f"stack/{kind}_likelihood"])
+        for kind in kinds
+    )
 
 
 def figures_of(estimate: AccuracyEstimate | None) -> dict[str, float]:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -155,7 +155,7 @@ def _is_small(trials: Sequence[PlannedTrial], *, examples: int) -> bool:
         *(ensemble.work(examples) for ensemble in ensembles_of(trials)),
     ]
     parts = [part for work in works for part in work if part.network.model is not ModelName.MLP]
-    return sum(part.examples for part in parts) < _SMALL
+    return bool(sum(part.examples for part in parts) < _SMALL)
 
 
 def device_name(*, on_gpu: bool) -> str:
@@ -259,15 +259,9 @@ def _trainer(
     labels = np.arange(count) % data.num_classes
     if isinstance(network, LearnerConfig):
         return OnLabels(network, data=data, seed=0, performance=performance, labels=labels)
-    trainer = Vat if isinstance(network, VatConfig) else FixMatch
-    return trainer(
-        network,
-        data=data,
-        examples=np.arange(count),
-        labels=labels,
-        seed=0,
-        performance=performance,
-    )
+    kind: Any = Vat if isinstance(network, VatConfig) else FixMatch
+    given = {"examples": np.arange(count), "labels": labels, "seed": 0}
+    return cast("Training", kind(network, data=data, performance=performance, **given))
 
 
 @lru_cache(maxsize=32)

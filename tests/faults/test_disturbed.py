@@ -171,10 +171,12 @@ class Hungry(nn.Sequential):
     def forward(self, inputs: torch.Tensor) -> torch.Tensor:
         share = 1.0
         if ray.is_initialized():  # the driver tries a network out before
-            share = ray.get_runtime_context().get_assigned_resources().get("GPU", 1.0)
+            worker: Any = ray.get_runtime_context()
+            share = worker.get_assigned_resources().get("GPU", 1.0)
         if share < 0.5:
             raise torch.OutOfMemoryError(f"CUDA out of memory with {share:g} of a GPU")
-        return super().forward(inputs)
+        logits: torch.Tensor = super().forward(inputs)  # type: ignore[no-untyped-call]
+        return logits
 
 
 def test_trials_that_are_out_of_memory_start_again_with_more_of_the_gpu(

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from labeldp.trainers.data.files import DataFileError, first_line, read_bytes
 
-PASSWORD, PASSWORD_FILE = "LABELDP_DATABASE_PASSWORD", "LABELDP_DATABASE_PASSWORD_FILE"
+PASSWORD = "LABELDP_DATABASE_PASSWORD"
+PASSWORD_FILE = "LABELDP_DATABASE_PASSWORD_FILE"
 _DUCKDB = "duckdb:"
 _BATCH = 50_000
 #: A password in an address, or in a query that opens another database.
@@ -26,7 +27,10 @@ _SECRET = re.compile(r"(password|passwd|pwd|token)\s*=|://[^/@]*:[^/@]*@", re.IG
 _SELECT = re.compile(r"(\s|--[^\n]*\n|/\*.*?\*/)*(select|with)\b", re.IGNORECASE | re.DOTALL)
 #: Errors whose words are of names, rights and places; but for two, which quote values.
 _SAID = {
-    *("OperationalError", "ProgrammingError", "InternalError", "NotSupportedError"),
+    "OperationalError",
+    "ProgrammingError",
+    "InternalError",
+    "NotSupportedError",
     "SQLAlchemyError",
 }
 _QUOTING = {"InvalidInputException", "RaiseException"}

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import cho_factor, cho_solve
 from scipy.optimize import nnls
+from scipy.special import softmax
 from sklearn.base import RegressorMixin, clone
 from sklearn.dummy import DummyRegressor
 from sklearn.ensemble import HistGradientBoostingRegressor, VotingRegressor
@@ -57,6 +58,10 @@ _CHANCE = 2.0
 _LEAST_VARIANCE = 1e-3
 _MOST_VARIANCE = 0.05
 _LEAST_MEAN = 1e-6
+#: Variance of the mean of all amounts around the middle of the bounds, before anything is known.
+_MEAN_VARIANCE = 1 / 16
+#: Variances of the mean amount along the functions that are tried; at 0 it is the same everywhere.
+_SCALES = (0.0, *np.geomspace(1e-5, 10, 31))
 
 
 def named_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> RegressorMixin:
@@ -193,6 +198,9 @@ def fit_to_outputs(
     middle = prior @ CENTERS
     slope = prior @ ((CENTERS - middle) * means) / (prior @ (CENTERS - middle) ** 2)
     unbiased = middle + (amounts - prior @ means) / slope
+    off = unbiased.mean() - 0.5
+    error = unbiased.var() / len(rows)
+    unbiased -= off * error / (error + _MEAN_VARIANCE)
     models = models_of_amounts(rows=len(rows) // 2, seed=seed)
     target = amounts
     guesses = np.empty((len(rows), len(models)))
@@ -238,18 +246,17 @@ def mean_of_sums(
     squares = len(rows) * np.square(weights, dtype=np.float64).mean(0)
     prior = question.strengths / question.strengths.sum()
     smooth = (question.mixing * prior) @ question.mixing.T
-    constant = np.outer(question.totals, question.totals) / 4
-    best = -np.inf
-    found = np.zeros(len(known) + 1)
+    constant = _MEAN_VARIANCE * np.outer(question.totals, question.totals)
+    fits = []
+    evidence = []
     for own in np.geomspace(_LEAST_VARIANCE, _MOST_VARIANCE, 5):
-        for scale in np.geomspace(1e-4, 10, 26):
+        for scale in _SCALES:
             factor = cho_factor(scale * smooth + constant + np.diag(noise + own * squares))
             solved = cho_solve(factor, known)
-            evidence = -known @ solved / 2 - np.log(np.diag(factor[0])).sum()
-            if evidence > best:
-                best = evidence
-                found[:-1] = scale * prior * (question.mixing.T @ solved)
-                found[-1] = question.totals @ solved / 4
+            evidence.append(-known @ solved / 2 - np.log(np.diag(factor[0])).sum())
+            slopes = scale * prior * (question.mixing.T @ solved)
+            fits.append(np.append(slopes, _MEAN_VARIANCE * (question.totals @ solved)))
+    found = softmax(evidence) @ np.stack(fits)
     mean = values @ found[:-1] + found[-1] + 0.5
     return np.asarray(np.clip(mean, _LEAST_MEAN, 1), np.float64)
 

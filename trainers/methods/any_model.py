@@ -8,8 +8,8 @@ depends on what was released:
 
 * **Sums** (moment labels) give soft labels at once (`smooth_sums`), which are a smooth function of
   the row. A sample of rows shows it as well as all of them.
-* **Single labels** have a stack as their prior, which was fitted to other rows
-  (`table_stack.fit_to_single_labels`).
+* **Single labels** have a stack as their prior, which was fitted to other rows, and **counts** are
+  read by one (`table_stack.fit_to_evidence`).
 """
 
 import inspect

@@ -98,7 +98,8 @@ class Convex(Trainer):
 
         Under a prior they are unbiased for labels among the classes that it finds likely.
         """
-        config, data = self.config, self._data
+        config = self.config
+        data = self._data
         if config.prior.source is PriorSource.UNIFORM:
             mechanism = config.mechanism(data.num_classes)
             values = released(labels, mechanism, data).values

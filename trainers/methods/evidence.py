@@ -10,6 +10,7 @@ classes in groups of rows. Both compute the cost of predicted probabilities,
 """
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, Self
@@ -25,6 +26,8 @@ _ROUNDS = 300
 _SETTLED = 1e-7
 _TINY = 1e-12
 _LEAST_SHARE = 1e-9
+#: Smaller priors of a class count as this one.
+_LEAST_PRIOR = 1e-3
 #: Part of the variance of labels in a group that their features leave.
 _LEFT_VARIANCE = 0.7
 #: Weight of the equation that weights add up to 1.
@@ -57,6 +60,9 @@ class Evidence(Protocol):
 
     def weights(self, parts: Floats) -> Floats:
         """Return weights [M] under which a mixture of predictions [M, N, K] costs least."""
+
+    def posterior(self, prior: Floats) -> Floats:
+        """Return what the release says of each label [N, K] under a prior [N, K]."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -164,6 +170,11 @@ class LabelEvidence:
             weights = (joint / joint.sum(0)).mean(1)
         return weights
 
+    def posterior(self, prior: Floats) -> Floats:
+        """As in `Evidence`."""
+        joint = self.chances * np.maximum(prior, _LEAST_PRIOR)
+        return np.asarray(joint / joint.sum(1, keepdims=True))
+
     def _seen(self, predicted: Floats) -> Floats:
         return np.asarray(np.maximum(np.einsum("nk,nk->n", self.chances, predicted), _TINY))
 
@@ -188,24 +199,38 @@ class CountEvidence:
     Attributes:
         counts: Noisy counts [G, K].
         groups: Number of each row's group [N].
-        noise_std: Standard deviation of the noise of a count.
+        noise_std: Standard deviation of the noise of a group's counts [G].
     """
 
     counts: Floats
     groups: NDArray[np.intp]
-    noise_std: float
+    noise_std: Floats
 
     @classmethod
     def of(cls, counts: NDArray[Any], groups: NDArray[Any], *, noise_std: float) -> Self:
         """Read noisy counts [G, K] of rows whose groups are numbered from 0 [N]."""
-        whole = np.asarray(groups, np.intp)
-        return cls(counts=np.asarray(counts, np.float64), groups=whole, noise_std=noise_std)
+        return cls(
+            counts=np.asarray(counts, np.float64),
+            groups=np.asarray(groups, np.intp),
+            noise_std=np.full(len(counts), noise_std),
+        )
+
+    @classmethod
+    def together(cls, parts: Sequence["CountEvidence"]) -> Self:
+        """Return several releases, one after the other, as one of all their rows."""
+        starts = np.cumsum([0, *(len(part.counts) for part in parts)])
+        groups = [part.groups + start for part, start in zip(parts, starts, strict=False)]
+        return cls(
+            counts=np.concatenate([part.counts for part in parts]),
+            groups=np.concatenate(groups),
+            noise_std=np.concatenate([part.noise_std for part in parts]),
+        )
 
     @cached_property
     def shares(self) -> Floats:
         """As in `Evidence`."""
         classes = self.counts.shape[1]
-        error = self.noise_std * math.sqrt(len(self.counts)) / len(self.groups)
+        error = np.linalg.norm(self.noise_std) / len(self.groups)
         least = np.clip(error, _LEAST_SHARE, 1 / classes)
         found = np.maximum(self.counts.sum(0) / len(self.groups), least)
         return np.asarray(found / found.sum())
@@ -214,7 +239,7 @@ class CountEvidence:
     def _deviations(self) -> Floats:
         shares = self.shares
         of_labels = np.outer(np.bincount(self.groups), shares * (1 - shares))
-        return np.asarray(np.sqrt(self.noise_std**2 + _LEFT_VARIANCE * of_labels))
+        return np.asarray(np.sqrt(self.noise_std[:, None] ** 2 + _LEFT_VARIANCE * of_labels))
 
     def cost(self, predicted: Floats) -> float:
         """As in `Evidence`."""
@@ -233,7 +258,7 @@ class CountEvidence:
     def only(self, rows: NDArray[np.bool_]) -> Self:
         """As in `Evidence`; `rows` are whole groups."""
         kept, groups = np.unique(self.groups[rows], return_inverse=True)
-        return type(self)(counts=self.counts[kept], groups=groups, noise_std=self.noise_std)
+        return type(self)(counts=self.counts[kept], groups=groups, noise_std=self.noise_std[kept])
 
     def folds(self, count: int, *, seed: int) -> NDArray[np.intp]:
         """As in `Evidence`."""
@@ -249,6 +274,10 @@ class CountEvidence:
         right = [(self.counts / deviations).ravel(), [_SURE], pulled.mean(0)]
         found, _ = nnls(equations, np.concatenate(right))
         return np.asarray(found / found.sum())
+
+    def posterior(self, prior: Floats) -> Floats:
+        """As in `Evidence`: a group's counts say little of one of its labels."""
+        return prior
 
     def _summed(self, predicted: Floats) -> Floats:
         size = len(self.counts)

@@ -33,7 +33,8 @@ Floats = NDArray[np.float64]
 #: Columns of a table that say what a bucket is; where the last three are empty, it is the rest.
 BUCKET = ("column", "low", "high", "category")
 #: Buckets of a column: their effects are smooth, so that many cost little.
-_MOST_BUCKETS, _FEWEST_BUCKETS = 16, 3
+_MOST_BUCKETS = 16
+_FEWEST_BUCKETS = 3
 #: Share of counted labels that a plan expects.
 _SHARE = 0.05
 
@@ -111,7 +112,8 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
             "high, category (as `labeldp buckets` writes them) and count"
         )
     found = table.reindex(columns=list(BUCKET)).assign(column=table["column"].astype(str))
-    found["low"], found["high"] = _numbers(table, "low"), _numbers(table, "high")
+    found["low"] = _numbers(table, "low")
+    found["high"] = _numbers(table, "high")
     found["count"] = _numbers(table, counted)
     laplace = _numbers(table, "scale") if scale is None else np.full(len(table), scale)
     noise = np.sqrt(2) * laplace
@@ -142,8 +144,12 @@ def labels_of_counts(features: pd.DataFrame, buckets: pd.DataFrame) -> Floats:
     inside = _members(features, buckets)
     held = inside.sum(0, dtype=np.float64)
     # The count of a bucket without rows is noise alone.
-    inside, buckets, held = inside[:, held > 0], buckets[held > 0], held[held > 0]
-    counts, variance = buckets["count"].to_numpy(), np.square(buckets["noise_std"].to_numpy())
+    used = held > 0
+    inside = inside[:, used]
+    buckets = buckets[used]
+    held = held[used]
+    counts = buckets["count"].to_numpy()
+    variance = np.square(buckets["noise_std"].to_numpy())
     share = (counts / variance).sum() / (held / variance).sum()
     share = float(np.clip(share, 1 / len(features), 1 - 1 / len(features)))
     directions, strengths = _directions(buckets)
@@ -199,7 +205,8 @@ def _directions(buckets: pd.DataFrame) -> tuple[Floats, Floats]:
     Along the intervals of a column these are waves, the longest the strongest.
     """
     order = list[int]()
-    parts, strengths = list[Floats](), list[Floats]()
+    parts = list[Floats]()
+    strengths = list[Floats]()
     places = pd.Series(np.arange(len(buckets)), index=buckets.index)
     for _, own in buckets.groupby("column", sort=False):
         of_numbers = own["low"].notna() | own["high"].notna()

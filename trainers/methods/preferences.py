@@ -46,7 +46,8 @@ _SAMPLE = 20_000
 _NOISE_TIMES_EPSILON = 4.0
 #: Of the reading: factors of the prior that are tried, rounds, and the change that ends them.
 _FACTORS = np.geomspace(1e-6, 1e6, 121)[:, None]
-_ROUNDS, _SETTLED = 10, 1e-3
+_ROUNDS = 10
+_SETTLED = 1e-3
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

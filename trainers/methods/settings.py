@@ -703,8 +703,9 @@ class StagedMomentsConfig(LearnerConfig, TrainerDefaults):
         return StagedMoments(self, **given)
 
 
-#: Sums are better up to here, single amounts beyond (docs/amounts.md).
+#: Sums are better up to this epsilon, and from so many rows on (docs/amounts.md).
 _SUMS_UP_TO = 3.0
+_SUMS_FROM = 600
 
 
 class Task(StrEnum):
@@ -714,7 +715,7 @@ class Task(StrEnum):
 
 
 class AmountRelease(StrEnum):
-    """Release of the amounts; AUTO chooses by epsilon, delta and loss."""
+    """Release of the amounts; AUTO chooses by epsilon, delta, loss and the number of rows."""
 
     AUTO = "auto"
     SUMS = "sums"
@@ -738,9 +739,17 @@ class AmountLoss(StrEnum):
 
 
 def chosen_release(
-    release: AmountRelease, *, epsilon: float, delta: float, loss: AmountLoss
+    release: AmountRelease,
+    *,
+    epsilon: float,
+    delta: float,
+    loss: AmountLoss,
+    rows: int | None = None,
 ) -> AmountRelease:
-    """Return the release that AUTO stands for; refuse sums that cannot be."""
+    """Return the release that AUTO stands for; refuse sums that cannot be.
+
+    `rows` is the number of amounts; None, in a plan, stands for many.
+    """
     sums = delta > 0 and loss.of_mean
     if release is AmountRelease.SUMS and not sums:
         raise ValueError(
@@ -750,8 +759,9 @@ def chosen_release(
         )
     if release is not AmountRelease.AUTO:
         return release
-    best = sums and epsilon <= _SUMS_UP_TO
-    return AmountRelease.SUMS if best else AmountRelease.RANDOMIZED_RESPONSE
+    if sums and epsilon <= _SUMS_UP_TO and (rows is None or rows >= _SUMS_FROM):
+        return AmountRelease.SUMS
+    return AmountRelease.LEAST_ERROR if loss.of_mean else AmountRelease.RANDOMIZED_RESPONSE
 
 
 class StackRelease(StrEnum):
@@ -764,6 +774,9 @@ class StackRelease(StrEnum):
     COUNTS = "counts"
     LABELS = "labels"
 
+
+#: Models of a stack, in the order in which they are fitted.
+STACKED = ("constant", "linear", "kernel", "boosting")
 
 #: Counts say more where a noisy label has less information than this, of 1 for a true one.
 LEAST_INFORMATION = 0.15
@@ -838,7 +851,7 @@ class AmountsConfig(TrainerDefaults):
         AmountRelease.AUTO,
         "Release of the amounts: `sums` (noisy sums along functions of the features), or a "
         "noisy amount per row (`unbiased`, `least_error` or `randomized_response`). `auto` "
-        "chooses by epsilon, delta and loss.",
+        "chooses by epsilon, delta and loss, as for many rows.",
     )
     epsilon: Positive = key(1.0, "Privacy loss per amount.")
     delta: Fraction = key(USUAL_DELTA, "Delta of epsilon, for `sums`; 0 rules them out.")

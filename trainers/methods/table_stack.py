@@ -20,9 +20,10 @@ mixture (Wolpert, "Stacked generalization", 1992, with a release in place of lab
 True
 """
 
+import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -36,7 +37,7 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.trainers.data.sparse_rows import SparseRows, dense_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence, Unbiased
-from labeldp.trainers.methods.settings import TableStackConfig
+from labeldp.trainers.methods.settings import STACKED, TableStackConfig, kept_information
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
 from labeldp.trainers.models.table_models import (
@@ -56,8 +57,6 @@ from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
 
-#: Models of a stack, in the order in which they are fitted.
-MODELS = ("constant", "linear", "kernel", "boosting")
 #: Below this number of rows each row is predicted by models of other folds; above, one fold is.
 _FOLDED_ROWS = 20_000
 _FOLDS = 4
@@ -90,8 +89,6 @@ _MOST_COLUMNS = 500
 _LEAST_POWER = 0.3
 _MOST_POWER = 3.0
 _SURENESS = 10.0
-#: Smaller priors count as this one.
-_LEAST_PRIOR = 1e-3
 #: Smaller weights are left out.
 _LEAST_WEIGHT = 1e-3
 _TINY = 1e-12
@@ -167,16 +164,17 @@ def _inverted(estimator: object, evidence: LabelEvidence, rounds: tuple[int, ...
 
 
 def fit_trees(
-    rows: NDArray[np.floating],
+    table: Table,
     evidence: LabelEvidence,
     *,
     leaves: int,
     rounds: tuple[int, ...],
     seed: int,
 ) -> Inverted:
-    """Return trees fitted to a release of rows [N, D], once for each class it makes likelier."""
+    """Return trees fitted to a release of a table, once for each class it makes likelier."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
+    rows = table.rows
     places, labels = np.nonzero(evidence.likelier)
     weights = None
     if labels.min() == labels.max():  # boosting needs two classes: another one that weighs nothing
@@ -196,10 +194,8 @@ def fit_trees(
     return _inverted(trees.fit(rows[places], labels, weights), evidence, rounds)
 
 
-def fit_own(
-    estimator: object, rows: NDArray[np.floating], evidence: Evidence, *, seed: int
-) -> Inverted:
-    """Return a user's classifier fitted to rows [N, D], each with one class it makes likelier."""
+def fit_own(estimator: object, table: Table, evidence: Evidence, *, seed: int) -> Inverted:
+    """Return a user's classifier fitted to rows, each with one class that a release favors."""
     if not isinstance(evidence, LabelEvidence):
         raise ValueError(
             "counts were released, and a classifier of your own learns from single labels: take "
@@ -208,7 +204,7 @@ def fit_own(
     named = evidence.likelier.any(1)
     # A set of classes names each of them alike; the draw below takes one.
     even = evidence.likelier[named] / evidence.likelier[named].sum(1, keepdims=True)
-    return _inverted(fitted_to_draw(estimator, rows[named], even, seed=seed), evidence)
+    return _inverted(fitted_to_draw(estimator, table.rows[named], even, seed=seed), evidence)
 
 
 def best_power(predicted: Floats, evidence: Evidence) -> float:
@@ -222,19 +218,9 @@ def best_power(predicted: Floats, evidence: Evidence) -> float:
     return math.exp(minimize_scalar(cost, bounds=bounds, method="bounded").x)
 
 
-def fit_stack(
-    rows: Any,
-    evidence: Evidence,
-    *,
-    models: Sequence[Any] = MODELS,
-    seed: int,
-) -> Stack:
-    """Return the stack of a release of the labels of rows [N, D], or of `SparseRows`.
-
-    `models` are some of `MODELS`, and classifiers of scikit-learn's kind, which only learn from
-    single labels.
-    """
-    return fit_and_predict(rows, evidence, models=models, seed=seed)[0]
+def fit_stack(rows: Any, evidence: Evidence, **how: Any) -> Stack:
+    """Return the stack of a release of the labels of rows; arguments as in `fit_and_predict`."""
+    return fit_and_predict(rows, evidence, **how)[0]
 
 
 def requested(
@@ -285,24 +271,42 @@ def _steeper(family: Family, predicted: Floats, evidence: Evidence) -> Family:
     return family.raised(powers, evidence.shares)
 
 
-def _on_one_thread(work: Callable[[], Any]) -> Any:
-    """Do a part of the work: threads that wait for each other take many times as long."""
-    with threadpool_limits(1):
-        return work()
+def _side_by_side(work: Sequence[Callable[[], Any]], *, n_jobs: int | None) -> list[Any]:
+    """Do all parts of the work, each on one thread: threads that wait for each other are slow."""
+
+    def alone(part: Callable[[], Any]) -> Any:
+        with threadpool_limits(1, user_api="openmp"):  # which each thread has its own number of
+            return part()
+
+    usual = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
+    with threadpool_limits(1, user_api="blas"):
+        parallel = Parallel(n_jobs=n_jobs or usual, require="sharedmem")
+        done: list[Any] = parallel(delayed(alone)(part) for part in work)
+    return done
 
 
 def fit_and_predict(
     rows: Any,
     evidence: Evidence,
     *,
-    models: Sequence[Any] = MODELS,
+    models: Sequence[Any] = STACKED,
     seed: int,
     every_row: bool = False,
+    n_jobs: int | None = None,
+    tell: Callable[[str], None] = lambda text: None,
 ) -> tuple[Stack, Floats]:
-    """Return a stack, and predictions [N, K] of rows by models of other rows.
+    """Return a stack of a release of the labels of rows [N, D], and predictions [N, K] of rows.
 
-    They are those of all rows with `every_row`, or where rows are few, and of some otherwise. Fits
-    run side by side, as many as OMP_NUM_THREADS or the processor's cores allow.
+    Args:
+        rows: Features [N, D], or `SparseRows`.
+        evidence: What the release says.
+        models: Some of `STACKED`, and classifiers of scikit-learn's kind, which only learn from
+            single labels.
+        seed: Of folds, landmarks and trees.
+        every_row: Whether all rows are predicted, by models of other rows, as few rows always are.
+            Otherwise some are.
+        n_jobs: Fits side by side; None for OMP_NUM_THREADS, or all cores.
+        tell: Gets a line of progress after each fit.
     """
     count = int(np.clip(len(rows) / _ROWS_PER_FUNCTION, _FEWEST_FUNCTIONS, _MOST_FUNCTIONS))
     dense = dense_of(rows)
@@ -320,17 +324,26 @@ def fit_and_predict(
     shapes = tree_shapes(evidence) if trees else []
     own = [model for model in models if not isinstance(model, str)]
 
+    fits: list[Callable[[Table, Any], Family]] = []
+    if "constant" in models:
+        fits.append(lambda _, known: Constant(shares=known.shares))
+    fits += [partial(fit_logistic, view.kind) for view in views]
+    fits += [
+        partial(fit_trees, leaves=leaves, rounds=rounds, seed=seed) for leaves, rounds in shapes
+    ]
+    fits += [partial(fit_own, estimator, seed=seed) for estimator in own]
+    if not fits:
+        raise ValueError(
+            "the models are boosting alone, which learns from single labels of not too many "
+            "classes and columns; add 'constant' or 'linear'"
+        )
+    told = itertools.count(1)
+
     def fitted(some: Table, known: Any) -> tuple[Family, ...]:
-        found: list[Family] = [Constant(shares=known.shares)] if "constant" in models else []
-        found += [fit_logistic(view.kind, some, known) for view in views]
-        for leaves, rounds in shapes:
-            found.append(fit_trees(some.rows, known, leaves=leaves, rounds=rounds, seed=seed))
-        found += [fit_own(estimator, some.rows, known, seed=seed) for estimator in own]
-        if not found:
-            raise ValueError(
-                "the models are boosting alone, which learns from single labels of not too many "
-                "classes and columns; add 'constant' or 'linear'"
-            )
+        found = []
+        for fit in fits:
+            found.append(fit(some, known))
+            tell(f"fitted {next(told)} of {len(fits) * (1 + len(held_out))} models of a stack")
         return tuple(found)
 
     def predicted(held: NDArray[np.bool_]) -> Floats:
@@ -342,11 +355,9 @@ def fit_and_predict(
     held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
     if not all(held.any() and not held.all() for held in held_out):
         return _constant(evidence, len(rows))  # all rows are in one group
-    work = [partial(fitted, table, evidence), *(partial(predicted, held) for held in held_out)]
-    # The user's own limit on threads, which libraries below obey too.
-    jobs = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
-    run = delayed(_on_one_thread)
-    families, *parts = Parallel(n_jobs=jobs, require="sharedmem")(run(each) for each in work)
+    work: list[Callable[[], Any]] = [partial(fitted, table, evidence)]
+    work += [partial(predicted, held) for held in held_out]
+    families, *parts = _side_by_side(work, n_jobs=n_jobs)
     seen = np.any(held_out, axis=0)
     together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
     for held, part in zip(held_out, parts, strict=True):
@@ -372,23 +383,17 @@ def fit_and_predict(
     return stack, calibrated(mixed, stack.shares, stack.power)
 
 
-def fit_to_single_labels(
-    estimator: object,
-    rows: NDArray[Any],
-    evidence: LabelEvidence,
-    *,
-    models: Sequence[Any] = MODELS,
-    seed: int,
+def fit_to_evidence(
+    estimator: object, rows: NDArray[Any], evidence: Evidence, *, seed: int, **how: Any
 ) -> Any:
-    """Return a clone of a classifier fitted to released labels of rows [N, D].
+    """Return a clone of a classifier fitted to a release of the labels of rows [N, D].
 
     A model that has seen a row's noisy label agrees with it too readily. So a stack of other rows
-    is the prior of a row, and the classifier learns from labels drawn from the posterior.
+    is the prior of a row, and the classifier learns from labels drawn from the posterior. `how` is
+    as in `fit_and_predict`.
     """
-    _, prior = fit_and_predict(rows, evidence, models=models, seed=seed, every_row=True)
-    joint = evidence.chances * np.maximum(prior, _LEAST_PRIOR)
-    refined = joint / joint.sum(1, keepdims=True)
-    return fit_to_soft_labels(estimator, rows, refined, seed=seed)
+    _, prior = fit_and_predict(rows, evidence, seed=seed, every_row=True, **how)
+    return fit_to_soft_labels(estimator, rows, evidence.posterior(prior), seed=seed)
 
 
 class TableStack(FittedAtOnce[Stack]):
@@ -398,6 +403,7 @@ class TableStack(FittedAtOnce[Stack]):
         data = given["data"]
         given["performance"].limit_threads()
         data.require_numbers(user="table_stack")
+        self.config = config
         self._data = data
         self._seed = given["seed"]
         self._rows = data.train_features.flatten(1).float().numpy()
@@ -407,6 +413,18 @@ class TableStack(FittedAtOnce[Stack]):
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""
         return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
+
+    def figures(self) -> Mapping[str, float]:
+        """Return weights and likelihoods of the models, by kind, and what a single label keeps."""
+        share = kept_information(epsilon=self.config.epsilon, num_classes=self._data.num_classes)
+        found = {"stack/information": share}
+        models = self._predictor.models if self._predictor else []
+        for kind in STACKED:
+            own = [model for model in models if model[0].startswith(kind)]
+            if own:
+                found[f"stack/{kind}_weight"] = sum(weight for _, weight, _ in own)
+                found[f"stack/{kind}_likelihood"] = max(likelihood for *_, likelihood in own)
+        return found
 
     def _loss(self) -> float:
         """Mean cost of a row by the models' held-out predictions."""

@@ -105,8 +105,8 @@ def square(centers: Tensor, side: int, sides: torch.Size) -> Tensor:
         first = center[:, None] - side // 2
         places = torch.arange(length, device=centers.device)
         inside.append((places >= first) & (places < first + side))
-    rows, columns = inside
-    return rows[:, None, :, None] & columns[:, None, None, :]
+    hidden: Tensor = inside[0][:, None, :, None] & inside[1][:, None, None, :]
+    return hidden
 
 
 class Training(Trainer):

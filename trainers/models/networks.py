@@ -311,7 +311,9 @@ class WideResNet(nn.Module):
                 stride = 2 if group > 0 and block == 0 else 1
                 blocks.append(
                     _PreActivationBlock(
-                        *(inputs, outputs, stride),
+                        inputs,
+                        outputs,
+                        stride,
                         first=group == 0,
                         norm=_wide_norm,
                         slope=_LEAK,
@@ -364,9 +366,16 @@ class _Branches(nn.Module):
 #: Channels of the 1x1 and 3x3 convolutions of each block at `width` 96. A block without a 1x1 one
 #: halves the resolution: its 3x3 convolution stands beside a max-pooling of its input.
 _INCEPTION = (
-    *((32, 32), (32, 48), (0, 80)),
-    *((112, 48), (96, 64), (80, 80), (48, 96), (0, 96)),
-    *((176, 160), (176, 160)),
+    (32, 32),
+    (32, 48),
+    (0, 80),
+    (112, 48),
+    (96, 64),
+    (80, 80),
+    (48, 96),
+    (0, 96),
+    (176, 160),
+    (176, 160),
 )
 _INCEPTION_WIDTH = 96
 

@@ -308,7 +308,7 @@ class Stack(Predictor):
 
     @property
     def models(self) -> list[tuple[str, float, float]]:
-        """Name, weight and held-out log-likelihood of each model."""
+        """As in `Predictor`."""
         names = [name for family in self.families for name in family.names]
         return list(zip(names, self.weights.tolist(), self.likelihoods.tolist(), strict=True))
 

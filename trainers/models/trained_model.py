@@ -168,6 +168,11 @@ class TrainedModel:
         """The classes of `predict` [K]: their values as in the training, or their numbers."""
         return self.origin.class_values()
 
+    @property
+    def models(self) -> list[tuple[str, float, float]]:
+        """Name, weight and held-out log-likelihood of each model that it mixes."""
+        return self.predictor.models
+
     def predict_proba(self, rows: object) -> NDArray[np.float32]:
         """Return probabilities of the classes [N, K].
 

@@ -97,7 +97,7 @@ class TrainingStep:
         if not batch[0].is_cuda:
             return self._take(batch)
         here = torch.cuda.current_stream()
-        stream = torch.cuda.Stream()
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         stream.wait_stream(here)
         with torch.cuda.stream(stream):
             loss = self._take(batch)

@@ -21,6 +21,11 @@ class Predictor(Stored):
         """Probabilities of the classes [N, K] for features [N, ...]."""
         raise NotImplementedError
 
+    @property
+    def models(self) -> list[tuple[str, float, float]]:
+        """Name, weight and held-out log-likelihood of each model that it mixes; none by default."""
+        return []
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AmountPredictor(Kept, Predictor):

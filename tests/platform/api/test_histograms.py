@@ -56,7 +56,14 @@ def log() -> tuple[pd.DataFrame, Any, pd.DataFrame, Any]:
     return rows[0], bought[0], rows[1], bought[1]
 
 
-@pytest.mark.parametrize(("epsilon", "least"), [(1.0, 0.765), (2.0, 0.79), (4.0, 0.8)])
+@pytest.mark.parametrize(
+    ("epsilon", "least"),
+    [
+        (1.0, 0.765),
+        pytest.param(2.0, 0.79, marks=pytest.mark.benchmark),
+        pytest.param(4.0, 0.8, marks=pytest.mark.benchmark),
+    ],
+)
 def test_counts_with_the_noise_of_w3c_teach_a_model(
     epsilon: float, least: float, log: tuple[Any, ...]
 ) -> None:
@@ -79,6 +86,7 @@ def eight_bins(features: pd.DataFrame, *, scale: float) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["column", "low", "high", "category"]).assign(scale=scale)
 
 
+@pytest.mark.benchmark
 def test_the_plan_is_not_worse_than_eight_bins(log: tuple[Any, ...]) -> None:
     features, bought, *_ = log
     plan = planned_buckets(features, epsilon=1.0)

@@ -19,7 +19,7 @@ from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.trainers.methods.evidence import LabelEvidence
 from labeldp.trainers.methods.smooth_sums import SumQuestion
-from labeldp.trainers.methods.table_stack import fit_to_single_labels
+from labeldp.trainers.methods.table_stack import fit_to_evidence
 from labeldp.trainers.models.trained_model import load_model
 
 CLASSES = ["no", "perhaps", "yes"]
@@ -85,7 +85,7 @@ def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None
     truth = (rows[:, 0] + rows[:, 1] ** 2 > 1.5).astype(int)
     release = privatize(truth, epsilon=1.0, classes=[0, 1], method="randomized_response")
     trees = HistGradientBoostingClassifier(max_leaf_nodes=8, min_samples_leaf=100, max_iter=50)
-    read = fit_to_single_labels(trees, rows, LabelEvidence.of(release.log_likelihood), seed=0)
+    read = fit_to_evidence(trees, rows, LabelEvidence.of(release.log_likelihood), seed=0)
     plain = trees.fit(rows, release.values)
 
     def error(model: HistGradientBoostingClassifier) -> float:
@@ -94,8 +94,8 @@ def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None
     assert error(read) < 0.7 * error(plain)
     assert read.predict_proba(rows)[:, 1].mean() == pytest.approx(truth.mean(), abs=0.04)
     scaled = make_pipeline(StandardScaler(), LogisticRegression())
-    fit_to_single_labels(scaled, rows, LabelEvidence.of(release.log_likelihood), seed=0)
-    fit_to_single_labels(
+    fit_to_evidence(scaled, rows, LabelEvidence.of(release.log_likelihood), seed=0)
+    fit_to_evidence(
         KNeighborsClassifier(200), rows, LabelEvidence.of(release.log_likelihood), seed=0
     )
 
@@ -121,7 +121,7 @@ def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path:
 
 def test_methods_with_models_of_their_own_are_refused_for_an_estimator() -> None:
     x, y = np.zeros((20, 2)), [0, 1] * 10
-    with pytest.raises(ValueError, match="with estimator= use one of moment_labels, subset"):
+    with pytest.raises(ValueError, match="use one of moment_labels, cluster_labels"):
         LabelPrivateClassifier("pate", classes=2, estimator=LogisticRegression()).fit(x, y)
 
 

@@ -53,6 +53,20 @@ def test_amounts_are_learned_at_the_stated_price(
     assert model.guarantee_.startswith(f"label differential privacy, epsilon {epsilon:g} (")
 
 
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+def test_few_amounts_are_released_one_by_one_and_beat_their_mean() -> None:
+    rows, amounts = rows_and_amounts(1105)
+    errors = []
+    for seed in range(4):
+        model = LabelPrivateRegressor(2.0, (0, 100), random_state=0, noise_seed=seed)
+        model.fit(rows[:105], amounts[:105])
+        assert model.method_ == "least_error"
+        errors.append(1 - model.score(rows[105:], amounts[105:]))
+    assert np.mean(errors) < 0.9
+    many = LabelPrivateRegressor(2.0, (0, 100), random_state=0).fit(rows[:600], amounts[:600])
+    assert many.method_ == "sums"
+
+
 def test_a_quantile_is_learned_and_any_regressor_learns() -> None:
     rows, amounts = rows_and_amounts()
     high = LabelPrivateRegressor(8.0, (0, 100), loss="quantile", quantile=0.9, random_state=0)

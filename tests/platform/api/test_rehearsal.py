@@ -12,15 +12,35 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
+from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    VotingClassifier,
+)
 from sklearn.feature_selection import SelectKBest, f_classif
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.gaussian_process import GaussianProcessClassifier
+from sklearn.linear_model import (
+    LinearRegression,
+    LogisticRegression,
+    LogisticRegressionCV,
+    Perceptron,
+    RidgeClassifier,
+    SGDClassifier,
+)
 from sklearn.metrics import roc_auc_score
-from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.naive_bayes import BernoulliNB, ComplementNB, GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
-from sklearn.svm import SVC, NuSVC
+from sklearn.svm import SVC, LinearSVC, NuSVC
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
 from labeldp.trainers.methods.any_model import drawn
@@ -302,3 +322,65 @@ def test_a_refused_fit_leaves_nothing_in_its_vault(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="but there are 240 training examples"):
         model.set_params(estimator=GaussianNB()).fit(X, Y)
     assert {file.name for file in (tmp_path / "vault").rglob("*")} <= {"fits", "lock"}
+
+
+LEARNERS = [
+    LogisticRegression(),
+    LogisticRegressionCV(cv=3),
+    SGDClassifier(loss="log_loss", random_state=0),
+    GaussianNB(),
+    BernoulliNB(),
+    KNeighborsClassifier(30),
+    DecisionTreeClassifier(min_samples_leaf=20, random_state=0),
+    ExtraTreeClassifier(min_samples_leaf=20, random_state=0),
+    RandomForestClassifier(30, random_state=0),
+    ExtraTreesClassifier(30, random_state=0),
+    GradientBoostingClassifier(n_estimators=20, random_state=0),
+    HistGradientBoostingClassifier(max_iter=20, random_state=0),
+    AdaBoostClassifier(n_estimators=20, random_state=0),
+    BaggingClassifier(random_state=0),
+    MLPClassifier((16,), max_iter=300, random_state=0),
+    LinearDiscriminantAnalysis(),
+    QuadraticDiscriminantAnalysis(),
+    SVC(probability=True, random_state=0),
+    CalibratedClassifierCV(LinearSVC(), cv=3),
+    GaussianProcessClassifier(),
+    VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
+]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
+def test_any_learner_is_as_good_as_alone_in_the_same_channel(learner: Any) -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.normal(size=(2500, 4))
+    score = 2 * rows[:, 0] + 1.5 * rows[:, 1] * rows[:, 2] + 0.5 * generator.logistic(size=2500)
+    labels = (score > 0).astype(np.int64)
+
+    def ranked(**given: Any) -> float:
+        model = LabelPrivateClassifier(
+            "subset", epsilon=2.0, classes=2, random_state=0, noise_seed=0, **given
+        ).fit(rows[:500], labels[:500])
+        return float(roc_auc_score(labels[500:], model.predict_proba(rows[500:])[:, 1]))
+
+    alone = ranked(settings={"models": [learner]})
+    assert alone > 0.75
+    assert ranked(estimator=learner) > alone - 0.03
+
+
+@pytest.mark.parametrize(
+    ("learner", "says"),
+    [
+        (RidgeClassifier(), "has no predict_proba"),
+        (LinearSVC(), "has no predict_proba"),
+        (Perceptron(), "has no predict_proba"),
+        (MultinomialNB(), "Negative values"),
+        (ComplementNB(), "Negative values"),
+    ],
+    ids=lambda each: type(each).__name__,
+)
+def test_other_learners_are_refused_before_a_charge(learner: Any, says: str) -> None:
+    vault = SharedVault()
+    with pytest.raises(ValueError, match=says):
+        LabelPrivateClassifier(classes=3, estimator=learner, vault=vault).fit(X, Y)
+    assert not vault.charges()

@@ -85,6 +85,7 @@ def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
     assert (learner.epsilon_, list(learner.classes_)) == (found.epsilon, ["no", "yes"])
     assert "epsilon 3" in learner.guarantee_ and "what else their owner" in learner.guarantee_
     assert roc_auc_score(truth, learner.predict_proba(features.drop(columns="id"))[:, 1]) > 0.9
+    assert bool(learner.models_) == ("linear, penalty" in learner.summary_) == (method != "moments")
     with pytest.raises(ValueError, match="3,000 ids are in several releases"):
         learner.fit_release(features, tmp_path / "release", tmp_path / "again")
 
@@ -481,7 +482,11 @@ def test_commands_and_their_exit_codes(tmp_path: Path, monkeypatch: pytest.Monke
     assert "at no cost" in words(*release, "--epsilon", "1", "--dry-run")
     fit = ("--release", "release", "-o", "model")
     assert "the columns that the request was made of" in refusal("fit", secret, *fit)
-    ran("fit", table, *fit)
+    assert ran("fit", table, *fit)["models"] == []
+    answered = ("release", secret, *columns, "--request", "clusters", "--epsilon", "1")
+    ran(*answered, "--vault", "labels.vault", "-o", "counts")
+    told = words("fit", table, "--release", "counts", "-o", "stack")
+    assert "models by weight and held-out log-likelihood: " in told
     ran("predict", "model", "log/test.parquet", "-o", "p.csv")
     assert "prediction" in pd.read_csv("p.csv")
 

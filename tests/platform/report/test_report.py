@@ -28,11 +28,13 @@ from labeldp.platform.settings.metrics import (
     figures_of,
     majority_text,
 )
+from labeldp.trainers.methods.settings import TableStackConfig
 from tests.platform.report.folders import a_folder
 from tests.platform.report.reading import Page
 from tests.platform.sweep.examples import a_charge, a_record, mode
 from tests.platform.sweep.stores import new_store
 from tests.trainers.encoders.test_libraries import MADE
+from tests.trainers.small_data import SeededVault, small_table, trained
 
 LEDGER = {"releases": 2, "epsilon_total": 3.0, "delta": 0.0}
 AUDITS: dict[str, Any] = {
@@ -207,6 +209,21 @@ def has(card: str, *words: str) -> bool:
     missing = [each for each in words if each not in card]
     assert not missing, (missing, card)
     return True
+
+
+@pytest.mark.parametrize(("epsilon", "why"), [(0.5, "counts in groups"), (6.0, "enough")])
+def test_a_stack_states_the_reason_for_its_release_and_its_models(epsilon: float, why: str) -> None:
+    data, labels = small_table()
+    vault = SeededVault(labels, data.num_classes)
+    figures = trained(TableStackConfig(epsilon=epsilon), (data, vault)).figures()
+    changes = {"method": "table_stack", "trainer.epsilon": epsilon}
+    record = a_record(changes=changes, figures=figures)
+    public = public_record(record, fingerprint="f" * 64)
+    for told in (facts(record, Audience.OWNER), facts(public, Audience.PUBLIC)):
+        assert why in told["reason for this release"]
+        mixed = told["models by weight (held-out log-likelihood of the release)"]
+        assert re.search(r"(linear|kernel) [1-9]\d*% \(-?\d", mixed)
+    assert ("boosting" in mixed) is (epsilon > 1)
 
 
 def test_a_pure_trial() -> None:

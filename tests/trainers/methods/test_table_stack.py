@@ -18,6 +18,9 @@ from sklearn.neighbors import KNeighborsClassifier
 from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.platform.api import fitting
+from labeldp.platform.settings.methods import sums_of_many
+from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.settings import StackRelease, TableStackConfig, kept_information
 from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
@@ -74,6 +77,18 @@ def test_a_class_that_seems_absent_keeps_the_share_of_its_error() -> None:
     for evidence in (noisy, counted):
         known = evidence(np.zeros(400, np.int64), epsilon=1.0, classes=3)
         assert (known.shares > 0.01).all() and known.shares[0] > 0.7
+
+
+def test_counts_of_several_releases_are_read_together() -> None:
+    parts = [counted(LABELS[:500], epsilon=each, classes=2) for each in (0.5, 4.0)]
+    both = CountEvidence.together(parts)
+    first, second = np.arange(1000) < 500, np.arange(1000) >= 500
+    predicted = np.tile([0.3, 0.7], (1000, 1))
+    for rows, part in zip((first, second), parts, strict=True):
+        alone = both.only(rows)
+        assert alone.cost(predicted[rows]) == pytest.approx(part.cost(predicted[rows]))
+        np.testing.assert_array_equal(alone.groups, part.groups)
+    assert both.noise_std[0] > 5 * both.noise_std[-1]
 
 
 def test_folds_of_counts_are_whole_groups() -> None:
@@ -220,6 +235,24 @@ def test_a_saved_stack_predicts_alike_in_another_process(tmp_path: Path) -> None
     np.testing.assert_allclose(np.load(place), model.predict_proba(ROWS), atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+def test_fits_side_by_side_are_told_of_on_a_terminal_and_equal_one_after_another(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def predicted(jobs: int) -> NDArray[np.float32]:
+        model = LabelPrivateClassifier(
+            epsilon=2.0, classes=2, random_state=0, noise_seed=0, n_jobs=jobs
+        )
+        return model.fit(ROWS, LABELS).predict_proba(ROWS)
+
+    monkeypatch.setattr(fitting, "_TELL_SECONDS", 0.0)
+    alone = predicted(1)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    np.testing.assert_array_equal(predicted(2), alone)
+    assert "fitted 25 of 25 models of a stack, " in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("epsilon", "rows"), [(0.5, 3), (0.01, 200), (500.0, 60)], ids=["few", "noise", "no noise"]
 )
@@ -281,3 +314,21 @@ def test_an_edited_stack_is_refused(edit: str) -> None:
     }
     with pytest.raises(ValueError, match=r"do(es)? not fit|out of range"):
         replace(stack, **changed[edit])
+
+
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+def test_many_rows_of_a_rare_class_are_released_as_sums_unless_delta_is_0() -> None:
+    log = conversions(60_000, seed=0)
+    rows = log.drop(columns=[*SECRETS, "id"], errors="ignore")
+    labels = (log.bought == "yes").to_numpy(np.int64)
+    new = conversions(20_000, seed=1)
+    ranked = {}
+    for settings in (None, {"models": ["linear"]}):
+        model = LabelPrivateClassifier(
+            epsilon=1.0, classes=2, random_state=0, noise_seed=0, settings=settings
+        ).fit(rows, labels)
+        found = model.predict_proba(new[rows.columns])[:, 1]
+        ranked[model.method_] = roc_auc_score(new.bought == "yes", found)
+    assert ranked["moment_labels"] > ranked["subset"] + 0.02
+    for given in ({"epsilon": 1.0, "delta": 0.0}, {"epsilon": 2.0, "delta": 1e-5}):
+        assert sums_of_many(rows=60_000, **given) is None

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ def test_recorded_steps_train_the_same_network(recorder: StandIn, mixup: float) 
 def test_fixmatch_is_recorded_and_trains_the_same_network(recorder: StandIn) -> None:
     data, _ = digits(train=400)
     labels = np.arange(40) % 10
-    given = {"data": data, "examples": np.arange(40), "labels": labels, "seed": 0}
+    given: dict[str, Any] = {"data": data, "examples": np.arange(40), "labels": labels, "seed": 0}
     config = FixMatchConfig(**FEW_LABELS)
     predictions = []
     for performance in (PLAIN, replace(PLAIN, capture=True)):
