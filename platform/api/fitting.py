@@ -387,7 +387,7 @@ def number_rows(
     num_classes: int,
     keep: Sequence[str] = (),
     text: TextColumns = TextColumns.TFIDF,
-    own: bool = False,
+    own: bool = True,
 ) -> NumberRows:
     """Return X for an estimator.
 

@@ -23,7 +23,7 @@ True
 import itertools
 import math
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Unpack
 
@@ -252,6 +252,25 @@ def _constant(evidence: Evidence, count: int) -> tuple[Stack, Floats]:
     return stack, predicted
 
 
+def _by_family(families: Sequence[Family], together: Floats) -> Iterator[tuple[Family, Floats]]:
+    """Yield each family and its part of the held-out predictions [M, N, K]."""
+    ends = np.cumsum([len(family.names) for family in families])
+    yield from zip(families, np.split(together, ends[:-1]), strict=True)
+
+
+def _steeper(family: Family, predicted: Floats, evidence: Evidence) -> Family:
+    """Return a family calibrated if it is of sparse columns, as its predictions [S, N, K] then are.
+
+    The penalty on so many slopes makes these models too flat, and weights would be of others.
+    """
+    if not isinstance(family, Logistic) or family.view != SparseView.kind:
+        return family
+    powers = np.array([best_power(each, evidence) for each in predicted])
+    for each, power in zip(predicted, powers, strict=True):
+        each[:] = calibrated(each, evidence.shares, power)
+    return family.raised(powers, evidence.shares)
+
+
 def _side_by_side(work: Sequence[Callable[[], Any]], *, n_jobs: int | None) -> list[Any]:
     """Do all parts of the work, each on one thread: threads that wait for each other are slow."""
 
@@ -345,6 +364,9 @@ def fit_and_predict(
         together[:, held] = part
     together = together[:, seen]
     checked = evidence.only(seen)
+    families = tuple(
+        _steeper(family, part, checked) for family, part in _by_family(families, together)
+    )
     # By held-out predictions: a model that repeats the noise that it has seen would win otherwise.
     weights = checked.weights(together)
     weights = np.where(weights < _LEAST_WEIGHT, 0, weights)

@@ -5,7 +5,7 @@ They are written without code: arrays, and trees in the format of skops (`kept_o
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -165,6 +165,15 @@ class Logistic(Family):
         columns = table.columns[self.view]
         outputs = zip(self.slopes, self.offsets, strict=True)
         return np.stack([probabilities(columns @ slopes + own) for slopes, own in outputs])
+
+    def raised(self, powers: Floats, shares: Floats) -> "Logistic":
+        """Return models whose predictions are `calibrated` with these powers [S]."""
+        base = np.log(shares)
+        if len(base) == 2:
+            base = base[1:] - base[0]
+        slopes = self.slopes * powers[:, None, None]
+        offsets = powers[:, None] * (self.offsets - base) + base
+        return replace(self, slopes=slopes.astype(np.float32), offsets=offsets)
 
 
 def probabilities(outputs: NDArray[np.floating]) -> Floats:
