@@ -91,7 +91,7 @@ SWEEP = Sweep(
         "network": replace(
             network_preset(variants=each_stage(LONGER_EPOCHS), full=True), space=ALL_EPSILONS
         ),
-        "home": Preset(variants=each_stage(EPOCHS), space=ALL_EPSILONS),
+        "home": Preset(variants=each_stage(EPOCHS)),
     },
     smoke=smoke_of_stages(limit=4000),
 )

@@ -203,6 +203,10 @@ NOT_RUN = {
 #: Exit codes other than 0, and text of the output.
 OTHER_ENDS = {
     "labeldp plan sweeps/alibi_cifar100.py": (ExitCode.CANNOT_FIT, "labeldp data fetch cifar100"),
+    "labeldp plan sweeps/alibi_cifar10.py --price-per-hour 3.5": (
+        ExitCode.CANNOT_FIT,
+        "labeldp data fetch cifar10",
+    ),
     "labeldp plan sweeps/alibi_fashion_mnist.py": (
         ExitCode.CANNOT_FIT,
         "labeldp data fetch fashion_mnist",

@@ -150,7 +150,11 @@ class Verb(click.Command):
 
     def _perform(self, json: bool, **given: Any) -> int:
         if self.words == "watch":  # it prints as it goes, and stays without NumPy beside a sweep
-            return int(self.function(json_=json, **given))
+            try:
+                return int(self.function(json_=json, **given))
+            except KeyboardInterrupt:
+                click.echo("interrupted", err=True)
+                return 130
         perform = resolve_name("labeldp.platform.cli.command:perform")
         return int(perform(lambda: self.function(**given), json=json))
 
@@ -590,7 +594,7 @@ VERBS = (
         "buckets",
         "parties:buckets",
         "propose histograms to request from a party that noises them",
-        "features.parquet --budget 1 > buckets.csv",
+        "features.parquet --budget 1",
         argument("features", "FEATURES", "table of features: .parquet, .csv or .xlsx"),
         number("--budget", "epsilon of all counts together", required=True),
     ),

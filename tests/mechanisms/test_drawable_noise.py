@@ -52,9 +52,10 @@ def test_an_epsilon_whose_noise_is_not_drawn_is_refused_by_every_mechanism() -> 
     for kind in every_mechanism():
         names = {entry.name for entry in fields(kind)}
         if "epsilon" in names:
-            classes: Any = {"num_classes": 3} if "num_classes" in names else {}
+            sizes = {"num_classes": 3, "coverage": 0.9, "candidates": 3}
+            others: Any = {name: size for name, size in sizes.items() if name in names}
             with pytest.raises(ValueError, match="epsilon is 1e-20; it must be at least 2e-06"):
-                kind(epsilon=1e-20, **classes)
+                kind(epsilon=1e-20, **others)
     with pytest.raises(ValueError, match=r"mean_trials is 1e\+19"):
         selection_price(epsilon=1.0, mean_trials=1e19, distribution="geometric")
 

@@ -18,6 +18,7 @@ from labeldp.mechanisms.amounts import AmountChannel, AmountSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.coverage import CoverageChoice
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget
@@ -108,6 +109,7 @@ MECHANISMS = [
     *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
     *(kind(epsilon=1.0) for kind in (CorrectCount, RRWithPrior, ScoreHistogram)),
     ErrorSums(epsilon=1.0),
+    CoverageChoice(epsilon=1.0, coverage=0.9, candidates=101),
     RandomizedResponse(epsilon=1.0, num_classes=3),
     *(kind(num_classes=3) for kind in (NoNoise, PublishedClasses)),
     *(answers(each) for each in (LNMax(scale=2.0), GNMax(noise_std=2.0), CONFIDENT, INTERACTIVE)),

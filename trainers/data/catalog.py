@@ -22,7 +22,6 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
@@ -141,7 +140,10 @@ def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
 
 
 def _torchvision_datasets() -> ModuleType:
-    return import_module("torchvision.datasets")
+    import torchvision.datasets
+
+    found: ModuleType = torchvision.datasets
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

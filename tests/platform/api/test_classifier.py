@@ -121,7 +121,7 @@ def test_it_learns_from_rows_of_any_scale_and_kind(capsys: pytest.CaptureFixture
     model = LabelPrivateClassifier(epsilon=2.0, classes=names[::-1], random_state=0, verbose=True)
     model.fit(table, names[Y])
     assert capsys.readouterr().err.startswith(f"{model.method_}: preparing 400 rows, ")
-    assert model.method_reason_.startswith("at epsilon 2 a single label of 3 classes keeps")
+    assert model.method_reason_.startswith("at epsilon 2 and 3 classes, a single label keeps")
     assert model.classes_.tolist() == names.tolist()
     asked = pd.DataFrame(fresh, columns=table.columns[:-1]).assign(city="Bern")
     asked["city"] = np.array(["Bern", "Rome", "Oslo"])[truth]

@@ -33,11 +33,12 @@ from tests.platform.cli.asked import OVER_BUDGET, answer, printed, refusal, run,
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
 PROMISED = (
-    "audit memorization, audit moments, audit observational, audit one-run, audit vote-leakage, "
-    "calibrate gaussian, calibrate laplace, calibrate pate, calibrate rr, calibrate subset, "
-    "config, data check, data fetch, data list, data make, doctor, embed, epsilon gaussian, "
-    "epsilon laplace, epsilon pate, epsilon rr, epsilon select, fit, ledger, plan, predict, "
-    "publish, release, report, request, self-supervise, sweep, ui, verify"
+    "advise, audit memorization, audit moments, audit observational, audit one-run, "
+    "audit vote-leakage, buckets, calibrate gaussian, calibrate laplace, calibrate pate, "
+    "calibrate rr, calibrate subset, compare, config, data check, data fetch, data list, "
+    "data make, doctor, embed, epsilon gaussian, epsilon laplace, epsilon pate, epsilon rr, "
+    "epsilon select, fit, ledger, plan, predict, publish, release, report, request, "
+    "self-supervise, sweep, ui, verify, watch"
 )
 
 
