@@ -43,7 +43,7 @@ def fit_histograms(
         seed: Of samples.
 
     Raises:
-        ValueError: The table is no such table, or is of other features.
+        ValueError: The table lacks columns, or names columns that the features do not have.
     """
     _validate.positive(epsilon=1.0 if epsilon is None else epsilon, l1=1.0 if l1 is None else l1)
     _validate.non_negative(delta=delta)

@@ -244,7 +244,7 @@ class _Question:
 
     @property
     def unit(self) -> str:
-        """What pays."""
+        """Who pays for a release: each label, or each person."""
         return "label" if self.groups is None else "person"
 
     def locked_away(self, store: ReleaseStore) -> LabelVault:
@@ -531,7 +531,7 @@ def _draw(
 
 
 def _facts(question: _Question, answered: Answered) -> dict[str, Any]:
-    """What the releases of all parts say of their price."""
+    """Return the facts of the price, which stand in the release of each part."""
     mechanism = question.mechanism
     paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
     return {

@@ -58,7 +58,7 @@ _OPERATIONS = 36_830 * 5.0e9
 
 @dataclass(frozen=True, kw_only=True)
 class Images:
-    """What a network sees of a data set: `shape` [C, H, W], classes, and how many are judged."""
+    """Size of a data set of images: `shape` is [C, H, W], `test` images are judged each epoch."""
 
     shape: tuple[int, ...]
     num_classes: int

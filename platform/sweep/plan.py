@@ -279,8 +279,8 @@ def check_checkpoints(trials: Sequence[PlannedTrial], *, has_test_split: bool) -
     for trial in trials:
         if trial.config.evaluation.checkpoint is not Checkpoint.LAST and not has_test_split:
             raise ValueError(
-                "evaluation.checkpoint is test_selected, but there is no public test split to "
-                "select by; set evaluation.checkpoint=last"
+                "evaluation.checkpoint is test_selected, and these data have no public test split; "
+                "set evaluation.checkpoint=last"
             )
 
 
@@ -627,7 +627,7 @@ def _plan_of(
     notes = list(known.notes)
     if price is not None and hours is None:
         price = None
-        notes.append("no price: hours are known of data at hand, images that take long to train on")
+        notes.append("no price is stated: hours are measured for image networks that train long")
     return PlanResult(
         trials=cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),

@@ -158,7 +158,7 @@ class Recorder(Unsaved, tune.Callback):
             "delta": totals["delta"],
             "cluster": f"{len(sweep.capacity.nodes)} nodes, {cpus:g} cores, {gpus:g} GPUs",
         }
-        with suppress(ValueError):  # a page less is no reason to end a sweep
+        with suppress(ValueError):  # a sweep goes on without the page that reads this file
             write_json(sweep.folder.path / "state.json", state)
         self._tell_again = time.monotonic() + STATE_SECONDS
 

@@ -18,10 +18,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import labeldp
-from labeldp.platform.api.process_ledger import LEDGER
+from labeldp.platform.api import paid_fits
+from labeldp.platform.api.process_ledger import ProcessLedger
 from tests.shared_material import shared_path
 
-COVERAGE, EPSILONS = 0.9, (0.5, 1.0, 2.0)
+COVERAGE = 0.9
+EPSILONS = (0.5, 1.0, 2.0)
 
 
 def cases() -> Iterator[tuple[str, Any, Any, Any]]:
@@ -72,7 +74,7 @@ def main() -> None:
             some, rest, known, truth = train_test_split(
                 others, left, train_size=0.5, random_state=run
             )
-            LEDGER.__init__()  # type: ignore[misc]  # each run is another world
+            paid_fits.LEDGER = ProcessLedger()  # no run adds to the price of another
             for epsilon in EPSILONS:
                 sets = labeldp.PredictionSets(model, epsilon, COVERAGE, bounds=bounds)
                 sets.fit(some, known)

@@ -22,7 +22,8 @@ import labeldp
 from tests.shared_material import shared_path
 
 DELTA = 1e-6
-PAIRS, HELD_OUT = 20_000, 10_000
+PAIRS = 20_000
+HELD_OUT = 10_000
 #: Of the made reward: true choices agree with it in 87.3% of pairs.
 _STEEP = 2.87
 _PAIRS_EACH = 50
@@ -70,7 +71,8 @@ def text(seeds: int) -> Iterator[tuple[Pairs, Pairs]]:
 def _drawn(rows: Any, grades: Any, count: int, generator: np.random.Generator) -> Pairs:
     a, b = generator.integers(len(rows), size=(2, 2 * count))
     chosen = np.flatnonzero(grades[a] != grades[b])[:count]  # ties are left out
-    a, b = a[chosen], b[chosen]
+    a = a[chosen]
+    b = b[chosen]
     return Pairs(rows[a], rows[b], grades[a] > grades[b])
 
 

@@ -102,7 +102,9 @@ def test_attacks_by_canaries_find_no_more_than_is_paid() -> None:
 def test_what_is_wrong_is_refused_before_it_is_paid() -> None:
     vault = labeldp.SharedVault()
     model = LabelPrivatePreferences(epsilon=1.0, vault=vault)
-    a, b, chosen = A[:50], B[:50], PREFERS[:50].astype(int)
+    a = A[:50]
+    b = B[:50]
+    chosen = PREFERS[:50].astype(int)
     for wrong, match in (
         ((a, b[:, :3], chosen), "same columns"),
         ((a, b, np.where(np.arange(50) == 7, 2, chosen)), "row 7"),

@@ -228,7 +228,7 @@ def test_the_best_test_epoch_counts_and_is_labeled_also_after_a_restart(
     assert right.mean() == best
     (planned,) = plan_trials(Sweep(name="s", base=config))
     assert planned.variant == "s (test_selected)"
-    with pytest.raises(ValueError, match="there is no public test split to select by"):
+    with pytest.raises(ValueError, match="these data have no public test split"):
         check_checkpoints([planned], has_test_split=False)
     with pytest.raises(ValueError, match="'pate' has no one model that every epoch improves"):
         with_changes(config, {"method": "pate"})

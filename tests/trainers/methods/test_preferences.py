@@ -16,7 +16,8 @@ from labeldp.trainers.methods.preferences import (
     planned_sums,
 )
 
-EPSILON, DELTA = 1.0, 1e-6
+EPSILON = 1.0
+DELTA = 1e-6
 DIFFERENCES = np.random.default_rng(0).normal(size=(6, 3))
 PERSONS = np.array([0, 0, 0, 1, 1, 2])
 EVERY = np.array(list(itertools.product([0, 1], repeat=6)))
