@@ -18,8 +18,6 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import labeldp
-from labeldp.platform.api import paid_fits
-from labeldp.platform.api.process_ledger import ProcessLedger
 from tests.shared_material import shared_path
 
 COVERAGE = 0.9
@@ -74,7 +72,6 @@ def main() -> None:
             some, rest, known, truth = train_test_split(
                 others, left, train_size=0.5, random_state=run
             )
-            paid_fits.LEDGER = ProcessLedger()  # no run adds to the price of another
             for epsilon in EPSILONS:
                 sets = labeldp.PredictionSets(model, epsilon, COVERAGE, bounds=bounds)
                 sets.fit(some, known)

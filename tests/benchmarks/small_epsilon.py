@@ -12,8 +12,6 @@ import numpy as np
 from sklearn.metrics import roc_auc_score
 
 import labeldp
-from labeldp.platform.api import paid_fits
-from labeldp.platform.api.process_ledger import ProcessLedger
 from tests.benchmarks.tables import table
 
 EPSILONS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 4)
@@ -34,7 +32,6 @@ def main() -> None:
             for seed in range(SPLITS):
                 order = np.random.default_rng(seed).permutation(len(target))
                 train, test = np.split(order, [3 * len(order) // 4])
-                paid_fits.LEDGER = ProcessLedger()  # no fit adds to the price of another
                 model = labeldp.LabelPrivateClassifier(
                     method, epsilon, classes=2, random_state=seed, settings=settings
                 ).fit(rows.iloc[train], target[train])
