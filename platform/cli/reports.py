@@ -17,6 +17,7 @@ from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.records.results import REPORT_FILES, read_results
 from labeldp.platform.records.tracking_address import check_file, default_uri
+from labeldp.platform.report import paper_figures
 from labeldp.platform.report.ledger import (
     FolderLedger,
     ledger_report,
@@ -101,15 +102,13 @@ def report(
 
 @owner_only()
 def _for_paper(results: Path, *, figure: str | None, to: str | None, kind: str | None) -> Answer:
-    from labeldp.platform.report import paper  # it draws, and the other reports do it elsewhere
-
     found = _points(results)
     if figure:
         if to is None:
             raise ValueError(f"--figure {figure} needs a file: --to {figure}.pdf")
-        paper.write_figure(found, figure, Path(to))
+        paper_figures.write_figure(found, figure, Path(to))
         return Answer(facts={"figure": to, "points": len(found)}, words=f"figure: {to}")
-    text = paper.table(paper.rows_of(found), kind=str(kind))
+    text = paper_figures.table(found, kind=str(kind))
     if to is None:
         return Answer(facts={"table": text, "rows": len(found)}, words=text)
     with replacing(Path(to)) as file:
@@ -119,9 +118,7 @@ def _for_paper(results: Path, *, figure: str | None, to: str | None, kind: str |
 
 def compare(*, first: str, second: str) -> Answer:
     """Compare the lines and epsilons that two results folders have in common."""
-    from labeldp.platform.report.paper import differences
-
-    found = differences(*(_points(Path(each)) for each in (first, second)))
+    found = paper_figures.differences(*(_points(Path(each)) for each in (first, second)))
     if not found:
         raise ValueError(
             f"{first} and {second} have no finished line at the same epsilon; compare sweeps with "
