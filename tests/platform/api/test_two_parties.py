@@ -24,14 +24,12 @@ from sklearn.metrics import roc_auc_score
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.api.party_files import FileNotAsWritten, read_release
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
 from labeldp.platform.settings.methods import RELEASED
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data import own_files
 from labeldp.trainers.data.files import FileRefused
 from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_table
@@ -600,22 +598,6 @@ def test_whole_numbers_are_the_same_however_they_are_written(tmp_path: Path) -> 
             answer(labels.assign(id=written), asked, tmp_path / "r", **given)
     with pytest.raises(ValueError, match=r"20 rows and 19 ids; .*zeros of a number"):
         write_request(features.assign(id=["07", *numbers[1:]]), tmp_path / "x", **ASKED)
-
-
-def test_people_of_a_vault_of_an_earlier_version_are_known(tmp_path: Path) -> None:
-    """It kept ids as they were written, and two spellings of one as two people."""
-    vault = SharedVault(tmp_path / "vault")
-    people = np.array(["e\u0301", "a ", "a", "b"])
-    side = PublicSide(rows="r", classes="c", num_labels=4, people=people)
-    own = LabelVault(labels=[0, 1, 1, 0], num_classes=2, store=vault.store(side))
-    own.release(RandomizedResponse(epsilon=1.0, num_classes=2))
-    assert SharedVault(tmp_path / "vault").epsilon() == 2.0, "both labels of a"
-    for name, total in (("\u00e9", 2.0), ("a", 3.0), ("c", 2.0)):
-        features = pd.DataFrame({"id": [name], "a": [1.0]})
-        labels = features.assign(bought="no")
-        request = write_request(features, tmp_path / name, **ASKED)
-        given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
-        assert answer(labels, request, None, **given).total_epsilon == total
 
 
 def test_persons_under_other_names_have_paid_under_both(tmp_path: Path) -> None:
