@@ -105,12 +105,17 @@ class SqliteStore:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
                 if connection.execute("SELECT count(*) FROM vault").fetchone()[0] == 0:
-                    row = (SCHEMA_VERSION, salt or secrets.token_bytes(32))
-                    connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
+                    facts = (SCHEMA_VERSION, salt or secrets.token_bytes(32))
+                    connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", facts)
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
                 _check_version(path, version)
-                self.id = _identity(connection, path)
+                found = connection.execute("SELECT id FROM identity").fetchone()
+                if found is None:
+                    found = (secrets.token_hex(16),)
+                    row = (*found, str(path.resolve()), "")
+                    connection.execute("INSERT INTO identity VALUES (?, ?, ?)", row)
+                self.id = str(found[0])
         self._vault = vault or self.id
         self._witness = Witness()
         self._compare(moved=moved)
@@ -246,26 +251,12 @@ class SqliteStore:
         return True
 
 
-# The store's identity
-
-
 def _check_version(path: Path, version: int) -> None:
     if version != SCHEMA_VERSION:
         raise StoreUnusable(
             f"{path} is a vault store of version {version}, but this labeldp reads version "
             f"{SCHEMA_VERSION}; use the labeldp that wrote it, or another folder with --results"
         )
-
-
-def _identity(connection: sqlite3.Connection, path: Path) -> str:
-    """Return the id of the store at `path`, which gets one if it has none."""
-    found = connection.execute("SELECT id FROM identity").fetchone()
-    if found is None:
-        found = (secrets.token_hex(16),)
-        # Its place was once a part of it, and earlier versions need one.
-        row = (*found, str(path.resolve()), "")
-        connection.execute("INSERT INTO identity VALUES (?, ?, ?)", row)
-    return str(found[0])
 
 
 def behind(path: Path, missing: Sequence[Line]) -> str:
