@@ -84,7 +84,10 @@ def commands() -> list[Command]:
                         break
                     shown.append(line.strip())
             where = str(page.relative_to(ROOT))
-            found.append(Command(page=where, line=match[1], shown=tuple(shown)))
+            # A command that is repeated every week is run in four of them.
+            for week in "1234" if "$WEEK" in match[1] else "1":
+                line = match[1].replace("$WEEK", week)
+                found.append(Command(page=where, line=line, shown=tuple(shown)))
     return found
 
 
