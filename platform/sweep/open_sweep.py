@@ -29,7 +29,7 @@ from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ens
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
 from labeldp.platform.sweep.plan import Plan, check_processors
 from labeldp.platform.sweep.search import Suggestions
-from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.signing import refuse_changed
 from labeldp.platform.vault.vault_store import SqliteStore
@@ -137,7 +137,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         steps.say("opening the vault and the tracking store ...")
         tracker = opening.result()
         authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
-        home = home_proxy.start(
+        home = actors.start_home(
             SecretLabels(
                 training=data.train_labels,
                 held_out=data.held_out_labels,

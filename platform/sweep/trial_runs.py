@@ -25,7 +25,7 @@ from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder, Unsaved
 from labeldp.platform.sweep.trial import EarlyStops, rung_metric, tune_trial
-from labeldp.platform.vault.teacher_pool import pool_size, train_ensemble
+from labeldp.platform.vault.actors import pool_size, train_ensemble
 from labeldp.trainers.methods.pate import TeacherVotes
 
 #: Restarts of a trial whose worker died. An error that a trial raises is final.

@@ -17,7 +17,7 @@ from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.settings.sweep import plan_trials
 from labeldp.platform.sweep.driver import load_data
 from labeldp.platform.sweep.trial import Checkpoints, TrialOutcome, run_trial
-from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import SecretLabels, TrialLabels
 from tests.faults.small_sweep import EPOCHS, SWEEP
 from tests.faults.sweep_runs import Ending
@@ -60,7 +60,7 @@ class Bench:
         self.home = self.move("vault")
 
     def move(self, name: str) -> Any:
-        self.home = home_proxy.start(
+        self.home = actors.start_home(
             store=self._folder / f"{name}.db",
             votes=self._folder / "votes",
             **self._vault,

@@ -21,7 +21,7 @@ from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import EarlyStops, tune_trial
 from labeldp.platform.sweep.trial_runs import SuggestionSearcher
-from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome
 from tests.platform.sweep.stores import copy_store
 
@@ -45,7 +45,7 @@ def without_cluster() -> Iterator[None]:
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
-        patch.object(home_proxy, "start", LabelHome),
+        patch.object(actors, "start_home", LabelHome),
         patch.object(tracking, "_create_whole", copy_store),
     ):
         yield

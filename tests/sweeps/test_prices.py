@@ -18,7 +18,7 @@ from labeldp.platform.sweep import block_check, trial_runs
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import plan_of, prepare
-from labeldp.platform.vault.vote_store import VoteJournal
+from labeldp.platform.vault.vault_store import VoteJournal
 from tests.faults.without_cluster import without_cluster
 from tests.source_tree import ROOT, sources
 
