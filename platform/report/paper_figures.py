@@ -24,7 +24,7 @@ import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
-from scipy.stats import t as student_t
+from scipy.special import stdtrit
 
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.decisions import Accounting
@@ -338,7 +338,7 @@ def _welch(a: Point, b: Point) -> dict[str, float | None]:
     share = sum(
         part**2 / (len(point.hashes) - 1) for part, point in zip(parts, (a, b), strict=True)
     )
-    half = float(student_t.ppf(0.975, sum(parts) ** 2 / share)) * math.sqrt(sum(parts))
+    half = float(stdtrit(sum(parts) ** 2 / share, 0.975)) * math.sqrt(sum(parts))
     return {"low": middle - half, "high": middle + half}
 
 
