@@ -46,7 +46,7 @@ from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.calibration import price_for_any_votes
 from labeldp.mechanisms.pate.decisions import Decisions
 from labeldp.mechanisms.pate.published_cost import AnswerPrice, ReleaseNoise, public_rule
-from labeldp.mechanisms.pate.vote_leakage import Defense, fit_concentration
+from labeldp.mechanisms.pate.vote_leakage import Defense
 from labeldp.mechanisms.randomness import (
     SecureGenerator,
     SeededNoise,
@@ -354,9 +354,7 @@ REQUEST = partial(pate.PateAnswers, aggregator=GNMAX(), queries=1, max_answers=1
 ANSWERED = partial(REQUEST().release, votes=ints(3, 1)[None], generator=DRAWS)
 NEIGHBORS = partial(pate.NeighborAnswers, **REQUEST.keywords, queries_per_label=1)
 CHANCES = partial(pate.answer_log_probabilities, votes=[3, 1], noise_std=40.0)
-FOUND = partial(
-    pate.reconstruct, counts=[[9000, 500, 500]], noise_std=40.0, num_teachers=100, concentration=0.0
-)
+FOUND = partial(pate.reconstruct, counts=[[9000, 500, 500]], noise_std=40.0, num_teachers=100)
 OF_VOTES: list[Row] = [
     *out_of_range(LNMAX, scale=NOT_POSITIVE),
     *out_of_range(GNMAX, noise_std=NOT_POSITIVE),
@@ -463,12 +461,7 @@ OF_VOTES: list[Row] = [
     (FOUND, {"counts": [[1, 2, 3], [1, 2, -1]]}, "counts row 1 is .*-1"),
     (FOUND, {"counts": [[0.5, 0.5]]}, "counts row 0 is .*0.5"),
     (FOUND, {"counts": [[1, 2, 3], [0, 0, 0]]}, "counts row 1 is .*never answered"),
-    *out_of_range(
-        FOUND,
-        partial(fit_concentration, counts=[[3, 1]], noise_std=3.0, num_teachers=4),
-        num_teachers=(0, None),
-    ),
-    *out_of_range(FOUND, noise_std=[0.0], concentration=[-1.0]),
+    *out_of_range(FOUND, num_teachers=(0, None), noise_std=[0.0]),
     (FOUND, {"num_teachers": 5}, "cannot come from 5 teachers at noise_std 40.*check"),
     (FOUND, {"noise_std": 1e-6}, "too small beside"),
     (CHANCES, {"votes": [3]}, r"votes has shape \(1,\)"),
