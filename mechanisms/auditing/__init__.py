@@ -25,13 +25,10 @@ from labeldp.mechanisms.auditing.memorization import (
     memorization_interval as memorization_interval,
     memorization_interval_from_pairs as memorization_interval_from_pairs,
 )
-from labeldp.mechanisms.auditing.observational import (
-    ObservationalAudit as ObservationalAudit,
-    observational_audit as observational_audit,
-)
 from labeldp.mechanisms.auditing.one_run import (
     Curve as Curve,
     GaussianCurve as GaussianCurve,
+    ObservationalAudit as ObservationalAudit,
     OneRunAudit as OneRunAudit,
     PureCurve as PureCurve,
     RandomizedResponseCurve as RandomizedResponseCurve,
@@ -40,6 +37,7 @@ from labeldp.mechanisms.auditing.one_run import (
     candidate_scores as candidate_scores,
     f_dp_lower_bound as f_dp_lower_bound,
     guess_counts as guess_counts,
+    observational_audit as observational_audit,
     one_run_audit as one_run_audit,
     one_run_ceiling as one_run_ceiling,
     one_run_lower_bound as one_run_lower_bound,

@@ -2,11 +2,10 @@
 
 | topic | modules |
 |---|---|
-| votes, and how they become answers | `aggregators` |
+| votes, how they become answers, the noise for an epsilon | `aggregators` |
 | the way out of the vault, the charge | `releases` |
 | cost of a decision, for any votes and for these | `decisions` |
 | cost of the answers of a run | `accounting`, by `published_bounds` or `decisions` |
-| the noise for an epsilon | `calibration` |
 | the part of a cost that may be published | `published_cost` |
 | leaks of repeated answers | `vote_leakage` |
 """

@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.integrate import quad
 
-from labeldp.mechanisms.coverage import CoverageChoice
+from labeldp.mechanisms.accuracy_estimate import CoverageChoice
 from labeldp.mechanisms.randomness import SecureEntropy
 
 Floats = NDArray[np.float64]

@@ -28,7 +28,7 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums, to_levels
+from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums, ErrorSums, to_levels
 from labeldp.mechanisms.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
@@ -37,13 +37,11 @@ from labeldp.mechanisms.calibration import (
     price_laplace,
 )
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection, optimal_channel
-from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
-from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_channels import best_subset_size
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, PrivacyLedger
 from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.calibration import price_for_any_votes
+from labeldp.mechanisms.pate.aggregators import price_for_any_votes
 from labeldp.mechanisms.pate.decisions import Decisions
 from labeldp.mechanisms.pate.published_cost import AnswerPrice, ReleaseNoise, public_rule
 from labeldp.mechanisms.pate.vote_leakage import Defense
@@ -54,7 +52,11 @@ from labeldp.mechanisms.randomness import (
     normal,
     on_lattice,
 )
-from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
+from labeldp.mechanisms.rr_with_prior import (
+    ClusterHistograms,
+    RRWithPrior,
+    tempered,
+)
 from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
 from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
@@ -179,9 +181,6 @@ SUBSET = partial(SubsetSelection, epsilon=1.0, num_classes=10, subset_size=9)
 CHANNEL = partial(optimal_channel, prior=[0.5, 0.5], epsilon=1.0)
 MOMENTS = partial(LabelMoments(noise_std=1.0, num_classes=3).release, **DRAWN, weights=np.eye(2))
 HISTOGRAMS = partial(ClusterHistograms(epsilon=1.0, num_classes=3).release, **DRAWN, clusters=TWO)
-OF_HISTOGRAMS = partial(
-    prior_from_histograms, counts=np.array([[1.0, 2.0]]), clusters=ints(0), smoothing=0.0
-)
 WITH_PRIOR = partial(RRWithPrior(epsilon=1.0).release, **DRAWN, prior=HALVES)
 NOISY = partial(RRWithPrior(epsilon=1.0).log_likelihood, noisy=ints(0), prior=[[0.9, 0.1, 0.0]])
 SHARP = partial(tempered, logits=np.array([[0.0, 0.0], [0.0, -INF]]), temperature=1.0)
@@ -233,10 +232,6 @@ RELEASES: list[Row] = [
     (HISTOGRAMS, {"clusters": ints(0, -1)}, r"clusters\[1\] is -1"),
     (HISTOGRAMS, {"clusters": np.array([0.0, 1.0])}, "float64"),
     *out_of_range(partial(ClusterHistograms, epsilon=1.0, num_classes=2), epsilon=[1e-12]),
-    (OF_HISTOGRAMS, {"counts": np.array([[1.0, 2.0], [NAN, 0.0]])}, "counts row 1"),
-    (OF_HISTOGRAMS, {"counts": np.ones(3)}, "counts has shape"),
-    (OF_HISTOGRAMS, {"clusters": ints(0, 1)}, r"clusters\[1\] is 1"),
-    *out_of_range(OF_HISTOGRAMS, smoothing=[-1.0]),
     (WITH_PRIOR, {"prior": [[0.5, 0.5], [0.5, 0.4]]}, "prior row 1 .* sum 0.9"),
     (WITH_PRIOR, {"prior": np.array([0.5, 0.5])}, "shape"),
     (WITH_PRIOR, {"prior": HALVES[:1]}, "prior has 1 rows and labels 2"),

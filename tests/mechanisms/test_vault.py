@@ -21,7 +21,6 @@ from labeldp.mechanisms.accounting import (
     RenyiEvent,
 )
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -40,6 +39,7 @@ from labeldp.mechanisms.release_store import (
     read_event,
     write_event,
 )
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.mechanisms.vault import LabelVault, Release
 from tests.mechanisms.test_ledger import line
 

@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from labeldp.mechanisms.auditing.observational import observational_audit
+from labeldp.mechanisms.auditing.one_run import observational_audit
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 
 CLASSES, EXAMPLES = 4, 300

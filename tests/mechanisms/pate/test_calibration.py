@@ -14,8 +14,11 @@ from labeldp.mechanisms.accounting import (
     pure_rdp,
 )
 from labeldp.mechanisms.pate.accounting import PateCost
-from labeldp.mechanisms.pate.aggregators import Aggregator, ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.calibration import (
+from labeldp.mechanisms.pate.aggregators import (
+    Aggregator,
+    ConfidentGNMax,
+    GNMax,
+    LNMax,
     least_noise,
     price_for_any_votes,
 )
