@@ -20,6 +20,7 @@ False
 
 import hashlib
 import json
+import math
 import secrets
 import sys
 import threading
@@ -40,7 +41,6 @@ from labeldp.mechanisms.accounting import (
     PureEvent,
     RandomizedResponseEvent,
     RenyiEvent,
-    hands_out_labels,
 )
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SecureEntropy
 
@@ -232,7 +232,7 @@ class Charge:
     @property
     def hands_out(self) -> bool:
         """Whether the labels left the vault as they are, so that nothing bounds what it reveals."""
-        return hands_out_labels(self.event)
+        return isinstance(self.event, PureEvent) and math.isinf(self.event.epsilon)
 
     def is_beyond(self, training: int) -> bool:
         """Whether it is of held-out labels alone, which come after the N labels to train on."""

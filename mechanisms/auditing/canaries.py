@@ -31,15 +31,47 @@ _MOST_SEEDS_TRIED = 2_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Canaries:
-    """Wrong labels for the memorization attack: M canaries, in the order of the draw."""
+class _Planted:
+    """Labels that replace others: M canaries, in the order of the draw."""
 
     positions: NDArray[np.int64]  # their training examples [M], each at most once
+
+    def __post_init__(self) -> None:
+        positions = self.positions
+        if positions.ndim != 1 or positions.size == 0:
+            raise ValueError(f"positions has shape {positions.shape}; it must be [M], M at least 1")
+        unique, counts = np.unique(positions, return_counts=True)
+        if unique[0] < 0:
+            raise ValueError(f"positions holds {unique[0]}; positions are counted from 0")
+        if (counts > 1).any():
+            raise ValueError(
+                f"position {unique[counts > 1][0]} is drawn twice; canaries are distinct"
+            )
+        for array in vars(self).values():
+            array.setflags(write=False)
+
+    def _plant(self, labels: AnyArray, chosen: NDArray[np.int64]) -> AnyArray:
+        planted = np.array(as_numpy(labels))
+        last = self.positions.max()
+        if planted.ndim != 1 or last >= planted.size:
+            raise ValueError(
+                f"labels has shape {planted.shape}, but a canary sits at position {last}; plant "
+                "canaries in the labels that they were drawn for"
+            )
+        planted[self.positions] = chosen
+        return like(planted, labels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Canaries(_Planted):
+    """Wrong labels for the memorization attack."""
+
     labels: NDArray[np.int64]  # the wrong labels that a model is trained on [M]
     true_labels: NDArray[np.int64]  # those they replace [M]: private, to set the true class aside
 
     def __post_init__(self) -> None:
-        size = _check_positions(self.positions)
+        super().__post_init__()
+        size = self.positions.size
         for name in ("labels", "true_labels"):
             shape = getattr(self, name).shape
             if shape != (size,):
@@ -50,7 +82,6 @@ class Canaries:
                 f"canary {same[0]} has label {self.labels[same[0]]}, which is its true label; a "
                 "canary must be mislabeled, or remembering it proves nothing"
             )
-        _freeze(self.positions, self.labels, self.true_labels)
 
     @classmethod
     def draw(
@@ -78,7 +109,11 @@ class Canaries:
         taken = np.zeros(true_labels.size, dtype=bool)
         earlier = 0
         for attempt in range(_MOST_SEEDS_TRIED):
-            generator = _legacy_generator(seed + attempt * _PUBLISHED_SEED_STEP)
+            tried = seed + attempt * _PUBLISHED_SEED_STEP
+            _validate.whole(seed=tried)
+            if tried >= 2**32:
+                raise ValueError(f"seed is {tried}; the published draw takes seeds below 2**32")
+            generator = np.random.RandomState(tried)
             drawn = generator.choice(true_labels.size, num_canaries, replace=False)
             if taken[drawn].any():
                 continue
@@ -98,19 +133,19 @@ class Canaries:
 
     def plant(self, labels: AnyArray) -> AnyArray:
         """Return a copy of `labels` [n] with the canaries' labels in their places."""
-        return _plant(labels, self.positions, self.labels)
+        return self._plant(labels, self.labels)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CoinCanaries:
+class CoinCanaries(_Planted):
     """Pairs of labels, and the coins that chose between them, for the one-run audit."""
 
-    positions: NDArray[np.int64]  # their training examples [M], each at most once
     candidates: NDArray[np.int64]  # two different labels each [M, 2]; known to the attacker
     coins: NDArray[np.int64]  # the label trained on [M], 0 or 1, fair and independent; secret
 
     def __post_init__(self) -> None:
-        size = _check_positions(self.positions)
+        super().__post_init__()
+        size = self.positions.size
         if self.candidates.shape != (size, 2) or self.coins.shape != (size,):
             raise ValueError(
                 f"candidates has shape {self.candidates.shape} and coins {self.coins.shape}; "
@@ -121,7 +156,6 @@ class CoinCanaries:
             raise ValueError(f"canary {same[0]} has the same label twice; a coin needs two sides")
         if not np.isin(self.coins, (0, 1)).all():
             raise ValueError("coins holds values other than 0 and 1")
-        _freeze(self.positions, self.candidates, self.coins)
 
     @classmethod
     def draw(
@@ -157,7 +191,7 @@ class CoinCanaries:
 
     def plant(self, labels: AnyArray) -> AnyArray:
         """Return a copy of `labels` [n] with the chosen labels in their places."""
-        return _plant(labels, self.positions, self.labels)
+        return self._plant(labels, self.labels)
 
 
 def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[np.int64]:
@@ -170,37 +204,3 @@ def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[n
             f"each takes one of its own, so request at most {true_labels.size}"
         )
     return true_labels
-
-
-def _legacy_generator(seed: int) -> np.random.RandomState:
-    _validate.whole(seed=seed)
-    if seed >= 2**32:
-        raise ValueError(f"seed is {seed}; the published draw takes seeds below 2**32")
-    return np.random.RandomState(seed)
-
-
-def _check_positions(positions: NDArray[np.int64]) -> int:
-    if positions.ndim != 1 or positions.size == 0:
-        raise ValueError(f"positions has shape {positions.shape}; it must be [M], M at least 1")
-    unique, counts = np.unique(positions, return_counts=True)
-    if unique[0] < 0:
-        raise ValueError(f"positions holds {unique[0]}; positions are counted from 0")
-    if (counts > 1).any():
-        raise ValueError(f"position {unique[counts > 1][0]} is drawn twice; canaries are distinct")
-    return positions.size
-
-
-def _freeze(*arrays: NDArray[np.int64]) -> None:
-    for array in arrays:
-        array.setflags(write=False)
-
-
-def _plant(labels: AnyArray, positions: NDArray[np.int64], chosen: NDArray[np.int64]) -> AnyArray:
-    planted = np.array(as_numpy(labels))
-    if planted.ndim != 1 or positions.max() >= planted.size:
-        raise ValueError(
-            f"labels has shape {planted.shape}, but a canary sits at position {positions.max()}; "
-            "plant canaries in the labels that they were drawn for"
-        )
-    planted[positions] = chosen
-    return like(planted, labels)

@@ -7,11 +7,8 @@ guesses among R is hardly larger than a binomial with success e^epsilon / (1 + e
 arXiv:2305.08846). Nothing is assumed about the model, nor that canaries act independently. Too many
 right guesses prove, with the stated confidence, that epsilon is larger.
 
-It proves "epsilon is at least this" and never "epsilon is at most this". M canaries prove at most
-`one_run_ceiling` even against a run that hides nothing, so show the two together.
-
-Two further bounds assume a family of mechanisms: "if this is that noise, its epsilon is at least
-...".
+M canaries prove at most `one_run_ceiling` even against a run that hides nothing, so show the two
+together. Two further bounds assume a family of mechanisms.
 
 **By the law of single labels** (`tight_lower_bound`), for noise on each label by itself.
 Where each label passes a channel of its own, M coins are guessed independently. Of M canaries the R
@@ -33,14 +30,12 @@ errors: given the outputs, each guess errs by itself with probability at least
 1 / (1 + exp(largest |L|)), and P[T <= u] is at most BinCDF(u; R, that). Gaussian noise has no
 largest ratio and needs a fixed R.
 
-It assumes the family, and that the attacker saw nothing but the noisy labels and public things.
+The attacker must have seen nothing but the noisy labels and public things.
 
 **By a trade-off curve** (`f_dp_lower_bound`), for a whole run whose curve of false positives
 against false negatives is known: Mahloujifar, Melis and Chaudhuri, "Auditing f-Differential Privacy
 in One Run", ICML 2025 (arXiv:2410.22235). Epsilon-DP allows the worst mechanism of that epsilon;
-Gaussian noise or K-class randomized response is a whole curve, which fewer right guesses refute:
-much tighter for Gaussian noise, little for randomized response, whose surest outputs are those of
-the worst.
+fewer right guesses refute a whole curve, such as that of Gaussian noise.
 
 **Without canaries** (`observational_audit`, after Kalemaj et al. 2025, "Observational auditing of
 label privacy", arXiv:2511.14084) no label is spoiled. For each audited example a proxy q, made

@@ -15,15 +15,14 @@ ends (kappa above 8: order 320 at sigma 40) the price is that of the counts, whi
 exceeded.
 
 **For the votes that were cast** the decision's distribution is computed for these votes and for
-every move of one vote, and the divergence is the largest over all moves, in both directions: about
-13 digits. Like every price that depends on votes it is private. Where the noise is so small that
-integrals leave doubles the price for any votes, which is never too small, stands in.
+every move of one vote, and the divergence is the largest over all moves, in both directions. Like
+every price that depends on votes it is private. Where the noise is so small that integrals leave
+doubles the price for any votes, which is never too small, stands in.
 
 GNMax: class k wins with probability integral of phi(x - u_k) prod_{j != k} Phi(x - u_j) dx, u the
 votes over the noise. A move changes the integrand by a factor that one table per class gives, so
-the moved distributions of a histogram are one product of matrices over a trapezoid rule, which
-converges faster than any power (a step of 0.2: 13 digits). Differences are integrated as
-differences, and divergences are sums of terms that are not negative: nothing cancels, however much
+the moved distributions of a histogram are one product of matrices over a trapezoid rule (a step of
+0.2: 13 digits). Divergences are sums of terms that are not negative: nothing cancels, however much
 noise there is. Threshold: two outcomes and two moves, in closed form.
 
 Time grows as U V^3 G and does not depend on the queries or the classes: U different histograms, V

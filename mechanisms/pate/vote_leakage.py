@@ -6,22 +6,13 @@ often each class is the answer estimates its probability; the probabilities dete
 to a shift, and the number of teachers fixes the shift. None of this breaks differential privacy,
 which protects the training labels and not the input.
 
-All answer probabilities come from one shared grid of noise levels, since their integrands differ in
-one factor. And they are log-concave in the votes (Prekopa), so the likelihood of the answers has
+Answer probabilities are log-concave in the votes (Prekopa), so the likelihood of the answers has
 one maximum over {votes >= 0, sum = T}, which Newton steps with a log barrier find in milliseconds.
 
-The attack lives on fresh noise. Each defense takes that away:
-
-| defense | the same input again | remaining leakage |
-|---|---|---|
-| none | new noise each time | everything: the attack works |
-| `cached` | the first answer | one answer each; needs memory for each input |
-| `key` | the same noise, from a secret key | one answer each, by every replica |
-| `limit` | new noise up to a limit, then no answer | as much as that many answers tell |
-
-All of them recognize an input by a fingerprint. An attacker that changes an input a little without
-changing the votes sends a "new" question each time, so `fingerprint` should send inputs that mean
-the same to the same bytes. Every fresh draw must be charged to the privacy budget.
+The attack lives on fresh noise, which each `Defense` takes away. All of them recognize an input by
+a fingerprint. An attacker that changes an input a little without changing the votes sends a "new"
+question each time, so `fingerprint` should send inputs that mean the same to the same bytes. Every
+fresh draw must be charged to the privacy budget.
 
 >>> log_q = answer_log_probabilities([100, 20, 5], noise_std=40.0)
 >>> counts = np.random.default_rng(0).multinomial(10_000, np.exp(log_q))
@@ -216,10 +207,11 @@ class Defense:
     """Treatment of an input that comes again; by default it gets new noise.
 
     Attributes:
-        cached: Repeat the first answer, "no answer" included.
+        cached: Repeat the first answer, "no answer" included; this needs memory for each input.
         limit: Give at most this many answers about one input.
-        key: Secret, at least 16 bytes: the noise is a keyed hash of the input. With the key the
-            noise can be subtracted: guard it like the labels, and replace it when votes change.
+        key: Secret, at least 16 bytes: the noise is a keyed hash of the input, the same in every
+            replica. With the key the noise can be subtracted: guard it like the labels, and replace
+            it when votes change.
     """
 
     cached: bool = False
