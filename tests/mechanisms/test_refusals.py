@@ -52,6 +52,7 @@ from labeldp.mechanisms.randomness import (
     normal,
     on_lattice,
 )
+from labeldp.mechanisms.release_store import Charge
 from labeldp.mechanisms.rr_with_prior import (
     ClusterHistograms,
     RRWithPrior,
@@ -190,6 +191,10 @@ ERRORS = partial(ErrorSums(epsilon=1.0).release, levels=TWO, guesses=np.zeros(2)
 BITS = partial(rr.BitFlip(epsilon=1.0, num_classes=3).log_likelihood, bits=np.eye(3))
 BITS_1 = partial(SecureGenerator, bits=DRAWS, word_bits=1)
 SEED = partial(SeededNoise, seed=0, draw=0)
+HOME = partial(LabelVault, labels=TWO, num_classes=2)
+LINE = Charge(
+    key="", event=PureEvent(epsilon=1.0), indices=None, mechanism={}, failure_probability=0.0
+)
 VAULT = LabelVault(labels=np.arange(4) % 2, num_classes=2)
 SHARDS = partial(VAULT.partition, teachers=4, seed=0)
 LEDGER = partial(PrivacyLedger(num_labels=10).charge, PureEvent(epsilon=1.0), indices=TWO)
@@ -282,6 +287,8 @@ RELEASES: list[Row] = [
             (ints(), "non-empty"),
         )
     ),
+    (HOME, {"labels": ints(0, 77)}, NOT_A_CLASS + ".*1 of 2"),
+    *out_of_range(partial(LINE.is_beyond, training=0), training=[None]),
     (SHARDS, {"teachers": 5}, "teachers is 5.*but there are 4 labels"),
     (SHARDS, {"teachers": 0}, "teachers is 0.*least 1"),
 ]

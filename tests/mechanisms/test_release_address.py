@@ -210,7 +210,7 @@ def test_other_public_inputs_or_labels_make_another_release_with_other_noise(
     assert vault.epsilon(delta=0.0) == 0.5 * (len(REQUESTS) - 1)  # two are of different labels
 
 
-@pytest.mark.parametrize("name", ["LaplaceNoise", "PateAnswers"])
+@pytest.mark.parametrize("name", ["LaplaceNoise", "PateAnswers", "AmountSums"])
 def test_a_namesake_of_a_mechanism_of_ours_is_refused(name: str) -> None:
     """It would be reported, published and audited as Laplace noise."""
     namesake = type(name, (NoiseAlone,), {"__module__": __name__})

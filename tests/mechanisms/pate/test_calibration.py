@@ -60,12 +60,6 @@ def test_prices_for_any_votes_are_those_of_the_formulas() -> None:
         assert (normal.epsilon, normal.order) == pytest.approx(expected)
 
 
-@pytest.mark.parametrize("target", [1e-3, 0.7, 1.0, 50.0])
-def test_the_least_noise_of_a_price_that_is_its_inverse(target: float) -> None:
-    noise = least_noise(lambda noise: 1 / noise, target)
-    assert 1 / noise <= target and noise == pytest.approx(1 / target, rel=1e-9)
-
-
 AGGREGATORS: list[Aggregator] = [
     LNMax(scale=20.0),
     GNMax(noise_std=20.0),
