@@ -18,7 +18,13 @@ leaks no more: that is the provable epsilon's part. Show a bound with its `ceili
 """
 
 # isort: off
-from labeldp.mechanisms.auditing.canaries import Canaries as Canaries, CoinCanaries as CoinCanaries
+from labeldp.mechanisms.auditing.canaries import (
+    Canaries as Canaries,
+    CoinCanaries as CoinCanaries,
+    ReleaseAudit as ReleaseAudit,
+    audit_moments as audit_moments,
+    audit_release as audit_release,
+)
 from labeldp.mechanisms.auditing.memorization import (
     EpsilonInterval as EpsilonInterval,
     MemorizationAudit as MemorizationAudit,
@@ -43,11 +49,6 @@ from labeldp.mechanisms.auditing.one_run import (
     one_run_lower_bound as one_run_lower_bound,
     right_guesses as right_guesses,
     tight_lower_bound as tight_lower_bound,
-)
-from labeldp.mechanisms.auditing.release_audit import (
-    ReleaseAudit as ReleaseAudit,
-    audit_moments as audit_moments,
-    audit_release as audit_release,
 )
 from labeldp.mechanisms.label_channels import (
     BitFlipFamily as BitFlipFamily,

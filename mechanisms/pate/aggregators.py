@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import as_numpy, checked_votes, like
+from labeldp.mechanisms._validate import as_numpy, checked_votes, like, whole_maximum
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
@@ -44,6 +44,7 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
+    Floats,
     PateCost,
     QueryCosts,
     confident_gnmax_costs,
@@ -51,7 +52,6 @@ from labeldp.mechanisms.pate.accounting import (
     lnmax_costs,
 )
 from labeldp.mechanisms.pate.decisions import Accounting, Decisions, events_of
-from labeldp.mechanisms.pate.published_bounds import Floats, whole_maximum
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
     NoiseGenerator,

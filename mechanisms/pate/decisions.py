@@ -53,14 +53,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import checked_counts, checked_votes
-from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent
-from labeldp.mechanisms.pate.published_bounds import (
-    Floats,
+from labeldp.mechanisms._validate import (
+    checked_counts,
     checked_noise,
     checked_orders,
+    checked_votes,
     whole_maximum,
 )
+from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent
+
+Floats = NDArray[np.float64]
 
 #: kappa, C(kappa) of a check, C(kappa) of an answer, as certified [105, 3].
 TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=",", skiprows=1)

@@ -55,23 +55,28 @@ from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import as_numpy, checked_counts, checked_mask, checked_votes
+from labeldp.mechanisms._validate import (
+    as_numpy,
+    checked_counts,
+    checked_mask,
+    checked_noise,
+    checked_orders,
+    checked_votes,
+    whole_maximum,
+)
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
+from labeldp.mechanisms.pate.accounting import (
+    Floats,
+    log_probability_answered,
+    log_q_gaussian,
+    rdp_gnmax,
+    rdp_threshold,
+)
 from labeldp.mechanisms.pate.decisions import (
     decision_rdp_gnmax,
     decision_rdp_threshold,
     exact_rdp_gnmax,
     exact_rdp_threshold,
-)
-from labeldp.mechanisms.pate.published_bounds import (
-    Floats,
-    checked_noise,
-    checked_orders,
-    log_probability_answered,
-    log_q_gaussian,
-    rdp_gnmax,
-    rdp_threshold,
-    whole_maximum,
 )
 from labeldp.mechanisms.randomness import (
     AnyGenerator,

@@ -35,9 +35,9 @@ from scipy.special import chdtrc, log_ndtr, logsumexp
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array, as_numpy, checked_votes
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
+from labeldp.mechanisms.pate.accounting import Floats
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.mechanisms.pate.published_bounds import Floats
 from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
 from labeldp.mechanisms.release_store import array_digest
 

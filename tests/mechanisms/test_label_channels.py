@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.auditing.release_audit import ratio_scores
+from labeldp.mechanisms.auditing.canaries import ratio_scores
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import (
     BitFlipFamily,

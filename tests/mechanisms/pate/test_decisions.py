@@ -24,7 +24,10 @@ from labeldp.mechanisms.accounting import (
     pure_rdp,
 )
 from labeldp.mechanisms.pate import decisions
-from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
+from labeldp.mechanisms.pate.accounting import (
+    confident_gnmax_costs,
+    log_probability_answered,
+)
 from labeldp.mechanisms.pate.decisions import (
     TABLE,
     Accounting,
@@ -34,9 +37,6 @@ from labeldp.mechanisms.pate.decisions import (
     events_of,
     exact_rdp_gnmax,
     exact_rdp_threshold,
-)
-from labeldp.mechanisms.pate.published_bounds import (
-    log_probability_answered,
 )
 from tests.mechanisms.pate.decision_certificate import excess
 from tests.shared_material import shared_path
