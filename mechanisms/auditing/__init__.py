@@ -1,17 +1,6 @@
 """All audits in one place. They take scores and counts only: no model, no data.
 
-| to | audit | answer |
-|---|---|---|
-| compare with published epsilon_m | `memorization_interval(...).paper` | estimate |
-| prove a leak from confidences | `memorization_interval(...).corrected` | bound at delta 0 |
-| prove a leak from coin canaries | `one_run_audit`, `one_run_lower_bound` | lower bound |
-| ... if the mechanism's own curve is known | `f_dp_lower_bound` | tighter lower bound |
-| ... if each label got noise of a known family | `tight_lower_bound` | tightest lower bound |
-| audit a release without a model | `audit_release` | lower bounds |
-| test the noise of moment labels | `audit_moments` | lower bound |
-| audit without canaries, given a proxy's error | `observational_audit` | ... |
-| bound the advantage of guessing labels | `mechanisms.guess_risk.guess_rise` | upper bound |
-| reconstruct votes from repeated answers | `mechanisms.pate.vote_leakage` | vote histograms |
+docs/audits.md says which one answers what, and under which conditions.
 
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
 leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.
@@ -26,7 +15,6 @@ from labeldp.mechanisms.auditing.canaries import (
     audit_release as audit_release,
 )
 from labeldp.mechanisms.auditing.memorization import (
-    EpsilonInterval as EpsilonInterval,
     MemorizationAudit as MemorizationAudit,
     memorization_interval as memorization_interval,
     memorization_interval_from_pairs as memorization_interval_from_pairs,

@@ -2,17 +2,11 @@
 
 GNMax releases which noisy count is the largest, not the counts, and a check one bit.
 
-**For any votes** and any number of classes their Renyi divergences are bounded by
-
-    D_a <= (log(1 + kappa^2 C(kappa)) + R) / (a - 1),     kappa = d sqrt(a (a - 1)),
-    R = M a (a - 1) d^3 / (6 (sqrt(a) + sqrt(a - 1))^2),
-
-with d = 1 / sigma1, M = 2 for a check and d = 1 / sigma2, M = 4 sqrt(2) for an answer. C is one
-function of one number for all noise and all orders; `tests/mechanisms/pate/decision_certificate.py`
-certifies its table, and has the proofs of what docs/decision_accounting.md states. With
-much noise a decision costs .637 (check) and .641 (answer) of what its counts do. Where the table
-ends (kappa above 8: order 320 at sigma 40) the price is that of the counts, which is never
-exceeded.
+**For any votes** and any number of classes docs/decision_accounting.md states a bound on their
+Renyi divergences, by a function C of one number for all noise and all orders.
+`tests/mechanisms/pate/decision_certificate.py` certifies its table, and has the proofs. With much
+noise a decision costs .637 (check) and .641 (answer) of what its counts do. Where the table ends
+(kappa above 8: order 320 at sigma 40) the price is that of the counts, which is never exceeded.
 
 **For the votes that were cast** the decision's distribution is computed for these votes and for
 every move of one vote, and the divergence is the largest over all moves, in both directions. Like
@@ -160,7 +154,7 @@ def decision_rdp_gnmax(sigma2: float, orders: ArrayLike) -> Floats:
 
 
 def _bound(shift: float, orders: Floats, log_table: Floats, third: float) -> Floats:
-    """The formula of the module [A]; infinite where the table ends."""
+    """The formula of docs/decision_accounting.md [A]; infinite where the table ends."""
     both = orders * (orders - 1)
     kappa = shift * np.sqrt(both)
     # log C is convex in kappa, so a straight line between two nodes lies above it.
