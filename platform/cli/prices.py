@@ -15,8 +15,13 @@ from labeldp.mechanisms.accounting import L2_SENSITIVITY, Conversion, epsilon_of
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.ledger import epsilon_of_prices
-from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.calibration import price_for_any_votes
+from labeldp.mechanisms.pate.aggregators import (
+    Answers,
+    ConfidentGNMax,
+    GNMax,
+    LNMax,
+    price_for_any_votes,
+)
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (

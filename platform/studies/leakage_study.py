@@ -68,7 +68,6 @@ class LeakageStudy:
     attribute_answers: int = 1000
     attribute_people: int = 150
     questions: int = 2000
-    clients: int = 100
     seed: int = 0
 
 
@@ -109,7 +108,6 @@ def run_study(
         votes,
         noise_std=study.noise_std,
         questions=study.questions,
-        clients=study.clients,
         generator=generator,
     )
     costs = _cost_rows(study, histograms, generator)

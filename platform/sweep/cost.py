@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
-from labeldp.mechanisms.error_sums import ErrorSums
+from labeldp.mechanisms.amounts import ErrorSums
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import (
     Budget,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
-from labeldp.mechanisms.error_sums import ErrorSums
+from labeldp.mechanisms.amounts import ErrorSums
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, shown, stated
 from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.settings.configuration import (

@@ -27,7 +27,7 @@ from ray.exceptions import ActorUnavailableError
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
-from labeldp.mechanisms.error_sums import ErrorSums, error_estimates
+from labeldp.mechanisms.amounts import ErrorSums, error_estimates
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.mechanisms.score_histogram import (
     TOP_SHARE,
