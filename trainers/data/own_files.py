@@ -20,7 +20,6 @@ ValueError: X.npy holds features alone; name the file of their labels: data.labe
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -35,6 +34,7 @@ from labeldp.trainers.data.columns import (
     RowsRefused,
     TextColumns,
     column_values,
+    example,
     identifier,
     is_missing,
     is_sentences,
@@ -42,18 +42,15 @@ from labeldp.trainers.data.columns import (
     slips,
 )
 from labeldp.trainers.data.files import (
-    ANY_SIZE,
     DataFileError,
     DatasetMissing,
     FileRefused,
     check_archive,
-    check_unpacked,
     first_line,
     open_regular,
 )
-from labeldp.trainers.data.sparse_rows import MOST_DIRECTIONS
-from labeldp.trainers.data.tables import check_width, csv_table, refuse_twice
-from labeldp.trainers.data.written import example
+from labeldp.trainers.data.preprocessing import MOST_DIRECTIONS
+from labeldp.trainers.data.tables import csv_table, parquet_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,9 +60,6 @@ OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
 SPLIT = "split"
-#: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
-#: `use_threads=False`, too.
-_ALONE = {"pre_buffer": False}
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: How many classes there are, or their names in order.
 StatedClasses = int | Sequence[str]
@@ -294,88 +288,6 @@ def _rows_of_table(table: "pyarrow.Table", file: Path, source: OwnSource) -> Own
     if not columns:
         raise DataFileError(f"{file} has no column of features besides the labels")
     return OwnRows(features=columns, labels=labels, split=split, groups=groups)
-
-
-def parquet_table(
-    file: Path, *, columns: Sequence[str] | None = None, rows: range | None = None
-) -> "pyarrow.Table":
-    """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
-
-    With `columns` it has those of them that the file has, and with `rows` those of them: only the
-    groups of rows that hold them are read.
-    """
-    with _opened_parquet(file) as opened:
-        footer = opened.metadata
-        names = opened.schema_arrow.names
-        refuse_twice(names, file)
-        kept = [name for name in names if columns is None or name in columns]
-        wanted = range(footer.num_rows) if rows is None else rows
-        groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
-        ends = np.cumsum([0, *(group.num_rows for group in groups)])
-        places = np.flatnonzero((ends[:-1] < wanted.stop) & (ends[1:] > wanted.start)).tolist()
-        # A number takes 8 bytes when it is read, however few it takes in the file.
-        widths = (opened.schema.column(place).length for place in range(footer.num_columns))
-        count = sum(groups[place].num_rows for place in places)
-        unpacked = sum(groups[place].total_byte_size for place in places)
-        check_unpacked(file, max(count * sum(max(8, width) for width in widths), unpacked))
-        table = opened.read_row_groups(places, kept, use_threads=False)
-        start = ends[places[0]] if places else wanted.start
-        return _texts(table.slice(wanted.start - start, len(wanted)), file)
-
-
-def parquet_count(file: Path) -> int:
-    """Return the number of rows of a Parquet file."""
-    with _opened_parquet(file) as opened:
-        return int(opened.metadata.num_rows)
-
-
-#: Arrow's places in a text are of 32 bits.
-_MOST_TEXT = 2**31 - 1
-
-
-@contextmanager
-def _opened_parquet(file: Path) -> Iterator[Any]:
-    from pyarrow import lib, parquet
-
-    try:
-        with open_regular(file, most_bytes=ANY_SIZE) as opened:
-            stated = parquet.ParquetFile(opened, **_ALONE).schema
-            check_width(file, len(stated))
-            columns = (stated.column(place) for place in range(len(stated)))
-            # A text of a megabyte in all rows takes a megabyte in the file, and so it does here.
-            texts = [
-                column.path
-                for column in columns
-                if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
-            ]
-            yield parquet.ParquetFile(opened, **_ALONE, read_dictionary=texts)
-    except (lib.ArrowException, OSError, MemoryError) as error:
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
-        ) from error
-
-
-def _texts(table: "pyarrow.Table", file: Path) -> "pyarrow.Table":
-    """Return a table without dictionaries, if its texts fit into memory."""
-    from pyarrow import compute, types
-
-    size = 0
-    for place, held in enumerate(table.schema):
-        if not types.is_dictionary(held.type):
-            continue
-        column = table.column(place)
-        if not types.is_primitive(held.type.value_type):
-            for chunk in column.chunks:
-                lengths = compute.binary_length(chunk.dictionary).take(chunk.indices)
-                size += (own := compute.sum(lengths).as_py() or 0)
-                if own > _MOST_TEXT:
-                    raise DataFileError(
-                        f"{file}, column {held.name!r}, holds {own:,} bytes of text when unpacked, "
-                        f"and a column may hold {_MOST_TEXT:,}; shorten its texts, or leave it out"
-                    )
-            check_unpacked(f"{file}, column {held.name!r},", size)
-        table = table.set_column(place, held.name, column.cast(held.type.value_type))
-    return table
 
 
 def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:

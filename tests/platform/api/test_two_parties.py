@@ -34,7 +34,8 @@ from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.data import own_files
 from labeldp.trainers.data.files import FileRefused
-from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_table
+from labeldp.trainers.data.own_files import npz_arrays
+from labeldp.trainers.data.tables import parquet_count, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words

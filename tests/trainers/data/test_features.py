@@ -15,8 +15,6 @@ from scipy import sparse
 
 from labeldp.trainers.data.columns import (
     MOST_CATEGORIES,
-    Columns,
-    Numbers,
     RowsRefused,
     column_values,
     identifier,
@@ -26,7 +24,7 @@ from labeldp.trainers.data.columns import (
 from labeldp.trainers.data.labelled_data import PublicData, load_own
 from labeldp.trainers.data.own_data import LARGEST_SQUARED_NORM, prepared
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
-from labeldp.trainers.data.preprocessing import Places, Preprocessing, as_given
+from labeldp.trainers.data.preprocessing import Columns, Numbers, Places, Preprocessing, as_given
 
 
 @pytest.mark.parametrize(

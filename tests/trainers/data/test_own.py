@@ -25,10 +25,9 @@ from labeldp.trainers.data.own_files import (
     OwnSource,
     describe,
     npz_arrays,
-    parquet_table,
 )
 from labeldp.trainers.data.splits import held_out
-from labeldp.trainers.data.tables import csv_table
+from labeldp.trainers.data.tables import csv_table, parquet_table
 from tests.trainers.data_samples import images
 
 TABLE = np.arange(60, dtype=np.float64).reshape(20, 3) ** 2
@@ -506,7 +505,7 @@ def test_a_process_ends_well_after_it_read_a_table(tmp_path: Path) -> None:
     code = """if True:
         import os, sys
         from pathlib import Path
-        from labeldp.trainers.data.own_files import parquet_table
+        from labeldp.trainers.data.tables import parquet_table
         for _ in range(20):
             child = os.fork()
             if not child:

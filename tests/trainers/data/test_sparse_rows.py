@@ -9,11 +9,10 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from labeldp.trainers.data.columns import Columns, RowsRefused, TextColumns, is_sentences
+from labeldp.trainers.data.columns import RowsRefused, TextColumns, is_sentences
 from labeldp.trainers.data.own_data import read_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
-from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.data.sparse_rows import SparseColumns, SparseRows
+from labeldp.trainers.data.preprocessing import Columns, Preprocessing, SparseColumns, SparseRows
 
 RANDOM = np.random.default_rng(0)
 WORDS = np.array([f"{first}{last}" for first in ("ba", "ke", "lo", "mi") for last in "dfgnrst"])

@@ -16,13 +16,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp.platform.api.label_release import class_numbers
-from labeldp.trainers.data.columns import Columns, RowsRefused, identifier, slips
+from labeldp.trainers.data.columns import (
+    RowsRefused,
+    class_places,
+    form_of,
+    identifier,
+    number_in,
+    slips,
+    values_in,
+)
 from labeldp.trainers.data.files import DataFileError
 from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_data import label_numbers, read_arrays
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe, parquet_table
-from labeldp.trainers.data.tables import csv_table
-from labeldp.trainers.data.written import class_places, form_of, number_in, values_in
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
+from labeldp.trainers.data.preprocessing import Columns
+from labeldp.trainers.data.tables import csv_table, parquet_table
 
 # ------------------------------------------------------------------------------------- labels
 
@@ -211,14 +219,6 @@ def test_no_text_takes_long_to_be_no_number() -> None:
     assert np.isnan(values_in([" " * 30 + "1,1,1,1", "1,2,3"], "1,234.5")).all()
 
 
-def test_a_model_of_an_earlier_version_has_no_form() -> None:
-    fitted = Columns.fit({"day": ["2026-01-01", "2026-01-03"]})
-    described = fitted.described()
-    del described["parts"][0]["form"]
-    again = Columns.restored(described, fitted.arrays())
-    assert again({"day": ["2026-01-03"]}).tolist() == [[1.0]]
-
-
 # --------------------------------------------------------------------------------------- files
 
 
@@ -343,7 +343,7 @@ def test_a_column_of_more_text_than_arrow_has_places_for_is_refused(
     file = tmp_path / "long.parquet"
     pq.write_table(pa.table({"a": ["x" * 1000] * 100}), file)
     assert parquet_table(file).num_rows == 100
-    monkeypatch.setattr("labeldp.trainers.data.own_files._MOST_TEXT", 99_999)
+    monkeypatch.setattr("labeldp.trainers.data.tables._MOST_TEXT", 99_999)
     with pytest.raises(DataFileError, match="holds 100,000 bytes of text when unpacked"):
         parquet_table(file)
 
