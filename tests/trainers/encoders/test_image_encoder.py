@@ -17,17 +17,19 @@ from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, Pixels, PublicData, load
 from labeldp.trainers.data.preprocessing import as_given
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
-from labeldp.trainers.encoders import embedding, pretraining
+from labeldp.trainers.encoders import embedding, image_encoder
 from labeldp.trainers.encoders.encoder import WeightsRefused
-from labeldp.trainers.encoders.image_encoder import ImageEncoder, build, write_encoder
-from labeldp.trainers.encoders.pretraining import (
+from labeldp.trainers.encoders.image_encoder import (
+    ImageEncoder,
     Pretrained,
     Pretraining,
+    build,
     coding_rate,
     described,
     pretrain,
     training_images,
     view,
+    write_encoder,
 )
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource
@@ -198,8 +200,8 @@ def test_the_loss_is_the_papers(shape: tuple[int, ...]) -> None:
 
 
 def test_a_crop_shows_pixels_of_the_image_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretraining, "_JITTER", 0.0)
-    monkeypatch.setattr(pretraining, "_GREY", 0.0)
+    monkeypatch.setattr(image_encoder, "_JITTER", 0.0)
+    monkeypatch.setattr(image_encoder, "_GREY", 0.0)
     numbered = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
     generator = torch.Generator().manual_seed(0)
     places = set()
