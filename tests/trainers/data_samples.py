@@ -7,6 +7,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.trainers.data.labelled_data import LabelledData, labelled
+from labeldp.trainers.data.own_data import read_own
+from labeldp.trainers.data.own_files import OwnSource
+
+
+def load_own(source: OwnSource) -> LabelledData:
+    """Read a user's own files, as a sweep does."""
+    return labelled("own", read_own(source))
+
 
 def images(count: int, *shape: int, seed: int = 0) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, (count, *shape), dtype=np.uint8)

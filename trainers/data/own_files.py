@@ -20,7 +20,7 @@ ValueError: X.npy holds features alone; name the file of their labels: data.labe
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -195,26 +195,22 @@ def read_rows(source: OwnSource, *, first: OwnRows | None = None) -> OwnRows:
 
     With the rows of the first file it is the second one, whose columns of text are the same.
     """
-    path = source.path
-    labels = source.labels
-    prefix = "data."
-    text: list[str] = []
-    if first is not None:
-        path = source.test_path
-        labels = source.test_labels
-        prefix = "data.test_"
-        if isinstance(first.features, dict):
-            text = [name for name, column in first.features.items() if column.dtype == object]
+    prefix = "" if first is None else "test_"
+    path = source.path if first is None else source.test_path
     assert path is not None
-    file = existing(path, key=f"{prefix}path")
+    text: list[str] = []
+    if first is not None and isinstance(first.features, dict):
+        text = [name for name, column in first.features.items() if column.dtype == object]
+    file = existing(path, key=f"data.{prefix}path")
     match file.suffix.lower():
         case ".csv" | ".parquet" | ".xlsx":
             return _rows_of_table(_read_table(file, source, text=text), file, source)
         case ".npz":
             return _read_npz(file, source)
         case ".npy":
+            labels = source.labels if first is None else source.test_labels
             assert labels is not None
-            return _read_npy(file, existing(labels, key=f"{prefix}labels"), source)
+            return _read_npy(file, existing(labels, key=f"data.{prefix}labels"), source)
     raise DataFileError(
         f"{file} is not one of {', '.join(OWN_FILES)}; save the data as one of them"
     )
@@ -290,27 +286,24 @@ def _rows_of_table(table: "pyarrow.Table", file: Path, source: OwnSource) -> Own
     return OwnRows(features=columns, labels=labels, split=split, groups=groups)
 
 
-def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
-    names = found.get("class_names")
-    count = found.get("num_classes")
+def _stated(file: Path, arrays: Mapping[str, NDArray[Any]]) -> StatedClasses | None:
+    count = arrays["num_classes"].squeeze().tolist() if "num_classes" in arrays else None
     if type(count) not in (int, type(None)):
         raise DataFileError(f"{file} states num_classes {count!r}; it must be a whole number")
-    if names is not None and count not in (None, len(names)):
+    if "class_names" not in arrays:
+        return count
+    names = tuple(map(str, arrays["class_names"].ravel()))
+    if count not in (None, len(names)):
         raise DataFileError(
             f"{file}: there are {len(names)} class_names for {count} classes; give one each or none"
         )
-    return count if names is None else tuple(map(str, names))
+    return names
 
 
 def _read_npz(file: Path, source: OwnSource) -> OwnRows:
     _refuse_columns(file, source)
     arrays = npz_arrays(file)
-    found: dict[str, Any] = {}
-    if "class_names" in arrays:
-        found["class_names"] = arrays["class_names"].ravel().tolist()
-    if (count := arrays.get("num_classes")) is not None:
-        found["num_classes"] = count.item() if count.size == 1 else count.tolist()
-    stated = _stated(file, found)
+    stated = _stated(file, arrays)
     if set(_FOUR) <= set(arrays):
         if source.split_column is not None:
             raise DataFileError(
@@ -459,11 +452,11 @@ class FileSeen:
     rows: int
     features: str
     columns: tuple[ColumnSeen, ...] = ()
-    labels: str
-    split: str
-    classes: StatedClasses | None
+    labels: str = "one per row"
+    split: str = ""
+    classes: StatedClasses | None = None
     bounds: tuple[float, float] | None = None
-    missing: tuple[Missing, ...]
+    missing: tuple[Missing, ...] = ()
 
 
 def describe(source: OwnSource) -> FileSeen:
@@ -471,20 +464,27 @@ def describe(source: OwnSource) -> FileSeen:
     assert source.path is not None
     file = existing(source.path, key="data.path")
     if file.suffix.lower() in (".csv", ".parquet", ".xlsx"):
-        return _table_seen(_read_table(file, source), source)
-    rows = read_rows(source)
+        seen = _table_seen(_read_table(file, source), source)
+    else:
+        seen = _arrays_seen(read_rows(source))
+    return replace(
+        seen,
+        split=_where_split(source, seen.split),
+        classes=seen.classes if source.classes is None else source.classes,
+        bounds=source.bounds,
+        missing=(*seen.missing, *_unsaid(source, seen)),
+    )
+
+
+def _arrays_seen(rows: OwnRows) -> FileSeen:
     assert isinstance(rows.features, np.ndarray)
     shape = " x ".join(map(str, rows.features.shape[1:]))
     what = f"images of {shape}" if rows.features.ndim > 2 else f"matrix of {shape} columns"
-    own_split = "" if rows.split is None and rows.test is None else "the file's own"
     return FileSeen(
         rows=len(rows) + (0 if rows.test is None else len(rows.test)),
         features=f"{what}, {rows.features.dtype}",
-        labels="one per row",
-        split=_where_split(source, own_split),
-        classes=rows.stated if source.classes is None else source.classes,
-        bounds=source.bounds,
-        missing=tuple(_unsaid(source, rows.stated, own_split)),
+        split="" if rows.split is None and rows.test is None else "the file's own",
+        classes=rows.stated,
     )
 
 
@@ -514,16 +514,13 @@ def _table_seen(table: "pyarrow.Table", source: OwnSource) -> FileSeen:
     )
     features = f"table of {len(used)} columns, {width} features when text is one-hot"
     has_split = any(column.kind == "split" for column in columns)
-    own_split = f"column {source.split_column or SPLIT!r}" if has_split else ""
     return FileSeen(
         rows=table.num_rows,
         features=features if known else f"table of {len(columns)} columns",
         columns=columns,
         labels=f"column {label_column!r}, {kind}" if known else "",
-        split=_where_split(source, own_split),
-        classes=source.classes,
-        bounds=source.bounds,
-        missing=(*missing, *_unsaid(source, None, own_split)),
+        split=f"column {source.split_column or SPLIT!r}" if has_split else "",
+        missing=tuple(missing),
     )
 
 
@@ -601,16 +598,16 @@ def _where_split(source: OwnSource, own: str) -> str:
     return "no label is published" if source.hold_out is HoldOut.NONE else ""
 
 
-def _unsaid(source: OwnSource, stated: StatedClasses | None, own_split: str) -> Iterator[Missing]:
+def _unsaid(source: OwnSource, seen: FileSeen) -> Iterator[Missing]:
     """Settings that are still open; they are never derived from labels."""
-    if source.classes is None and stated is None and source.bounds is None:
+    if source.classes is None and seen.classes is None and source.bounds is None:
         yield Missing(
             key="data.classes",
             value="NAME,NAME,...",
             why="the classes are public, and must not be read from secret labels (K stands for "
             "0,1,...,K-1; of amounts state data.bounds=LOW,HIGH instead)",
         )
-    if not own_split and source.test_path is None and source.hold_out is None:
+    if not seen.split and source.test_path is None and source.hold_out is None:
         yield Missing(
             key="data.hold_out",
             value="none",

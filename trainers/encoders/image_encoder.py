@@ -43,6 +43,7 @@ from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 #: Of the file.
 FORMAT = 1
+_MODEL = ModelName.FAST_CNN
 #: Of the head, which is taken off at once.
 _HEAD_CLASSES = 2
 #: Rows and columns of the grid in which earlier blocks describe an image.
@@ -50,7 +51,7 @@ _CELLS = 3
 
 
 class ImageEncoder(nn.Module):
-    """A network without its head, and how pixels become numbers.
+    """The fast network without its head, and how pixels become numbers.
 
     `network` maps normalized images [B, C, H, W], whole or cropped, to vectors [B, D]. What the
     network finds before each change of resolution stands beside them, as means over the cells of a
@@ -58,7 +59,6 @@ class ImageEncoder(nn.Module):
     (docs/encoders.md).
 
     Args:
-        model: Architecture.
         shape: (C, H, W) of an image.
         pixels: Mean and standard deviation of the channels.
         width: Width of the network; None for its own.
@@ -73,7 +73,6 @@ class ImageEncoder(nn.Module):
 
     def __init__(
         self,
-        model: ModelName,
         *,
         shape: tuple[int, ...],
         pixels: Pixels,
@@ -83,31 +82,29 @@ class ImageEncoder(nn.Module):
         seed: int = 0,
     ) -> None:
         super().__init__()
-        self.model = model
         self.shape = shape
         self.width = width
         self.mirrored = mirrored
         self.units = hidden
         network = build_model(
-            model, input_shape=shape, num_classes=_HEAD_CLASSES, seed=seed, width=width
+            _MODEL, input_shape=shape, num_classes=_HEAD_CLASSES, seed=seed, width=width
         )
-        head = network.get_submodule("head")
-        assert isinstance(head, nn.Linear)
+        assert isinstance(network, FastCnn)
+        inputs = network.head.in_features
         network.add_module("head", nn.Identity())
         self.network = network
         self.hidden: nn.Module | None = None
         if hidden is not None:
             with seeded(seed):
-                linear = nn.Linear(head.in_features, hidden, bias=False)
+                linear = nn.Linear(inputs, hidden, bias=False)
             layers = OrderedDict(linear=linear, norm=nn.BatchNorm1d(hidden), activation=nn.ReLU())
             self.hidden = nn.Sequential(layers)
         self.register_buffer("mean", torch.tensor(pixels.mean))
         self.register_buffer("std", torch.tensor(pixels.std))
 
     def fit_first(self, images: Tensor) -> None:
-        """Let a first layer that is fitted to images see these, uint8 [N, C, H, W]."""
-        if isinstance(self.network, FastCnn):
-            self.network.fit_first(self.normalized(fitting_images(images)))
+        """Let the first layer, which is fitted to images, see these, uint8 [N, C, H, W]."""
+        self.network.fit_first(self.normalized(fitting_images(images)))
 
     def normalized(self, images: Tensor) -> Tensor:
         """Return images [B, C, H, W] of pixels in 0..255 as the network takes them."""
@@ -140,16 +137,8 @@ class ImageEncoder(nn.Module):
 
     def _kinds(self, inputs: Tensor) -> list[Tensor]:
         """Grids of earlier blocks, the network's vectors and the hidden layer's [B, D, R, C]."""
-        maps: list[Tensor] = []
-        blocks = self.network.get_submodule("blocks").children()
-        hooks = [
-            block.register_forward_hook(lambda *seen: maps.append(seen[-1])) for block in blocks
-        ]
-        try:
-            vectors = self.network(inputs)
-        finally:
-            for hook in hooks:
-                hook.remove()
+        maps = self.network.maps(inputs)
+        vectors = self.network.logits(maps[-1])
         earlier = [one for one, after in pairwise(maps) if one.shape[2:] != after.shape[2:]]
         grids = [functional.adaptive_avg_pool2d(each.float(), _CELLS) for each in earlier]
         found = [vectors] if self.hidden is None else [vectors, self.hidden(vectors)]
@@ -159,7 +148,7 @@ class ImageEncoder(nn.Module):
 def write_encoder(file: Path, encoder: ImageEncoder, **facts: str) -> None:
     """Write an encoder and plain facts about it, whole or not at all."""
     content = {
-        "model": encoder.model.value,
+        "model": _MODEL.value,
         "width": encoder.width,
         "hidden": encoder.units,
         "shape": list(encoder.shape),
@@ -192,7 +181,6 @@ def encoder_of(kept: Mapping[str, Any], file: Path) -> ImageEncoder:
         shape = tuple(int(length) for length in kept["shape"])
         channels = (0.0,) * shape[0]
         encoder = ImageEncoder(
-            ModelName(kept["model"]),
             shape=shape,
             width=kept["width"],
             hidden=kept["hidden"],
@@ -242,11 +230,11 @@ def starting_encoder(
         encoder = pretrained_on_others(file, data)
     else:
         encoder = of_same_images(file, data, key="trainer.encoder")
-    theirs = encoder.width or encoder.model.default_width
+    theirs = encoder.width or _MODEL.default_width
     ours = width or (model.default_width if isinstance(model, ModelName) else None)
-    if (encoder.model, theirs) != (model, ours):
+    if (_MODEL, theirs) != (model, ours):
         raise WeightsRefused(
-            f"{file} holds the network {encoder.model} of width {theirs}, and the trial's is "
+            f"{file} holds the network {_MODEL} of width {theirs}, and the trial's is "
             f"{model} of width {ours}; set trainer.model and trainer.width to the encoder's"
         )
     return encoder
@@ -309,7 +297,6 @@ class Pretraining(Training):
         self._crop = _crop_of(config, images.shape[2:])
         initial, order = seeds_of(seed)
         self._encoder = ImageEncoder(
-            ModelName.FAST_CNN,
             shape=tuple(images.shape[1:]),
             pixels=Pixels.of(images),
             width=config.width,

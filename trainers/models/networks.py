@@ -441,7 +441,18 @@ class FastCnn(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
-        logits: Tensor = self.head(_largest(self.blocks(self._whitened(x)))) / _HEAD_SCALE
+        return self.logits(self.maps(x)[-1])
+
+    def maps(self, x: Tensor) -> list[Tensor]:
+        """Map images [B, C, H, W] to what each block finds [B, D, H', W']."""
+        found = [functional.gelu(functional.conv2d(x, self.filters))]
+        for block in self.blocks:
+            found.append(block(found[-1]))
+        return found[1:]
+
+    def logits(self, last: Tensor) -> Tensor:
+        """Map what the last block finds to logits [B, K]."""
+        logits: Tensor = self.head(_largest(last)) / _HEAD_SCALE
         return logits
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -449,13 +460,9 @@ class FastCnn(nn.Module):
 
         The last block alone knows little but the classes that it was taught.
         """
-        second = self.blocks[:2](self._whitened(x))
-        third = self.blocks[2](second)
+        _, second, third = self.maps(x)
         quarters = functional.adaptive_avg_pool2d(second.float(), 2).flatten(1)
         return quarters, _largest(third.float())
-
-    def _whitened(self, x: Tensor) -> Tensor:
-        return functional.gelu(functional.conv2d(x, self.filters))
 
 
 def _largest(found: Tensor) -> Tensor:

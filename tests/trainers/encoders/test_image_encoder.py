@@ -148,9 +148,7 @@ def test_images_for_testing_are_not_trained_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mirrored", [True, False])
 def test_an_encoder_in_a_file(tmp_path: Path, mirrored: bool) -> None:
     pixels = Pixels(mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.2))
-    encoder = ImageEncoder(
-        ModelName.FAST_CNN, shape=(3, 8, 8), width=2, pixels=pixels, mirrored=mirrored, seed=4
-    )
+    encoder = ImageEncoder(shape=(3, 8, 8), width=2, pixels=pixels, mirrored=mirrored, seed=4)
     encoder.fit_first(IMAGES)
     write_encoder(tmp_path / "encoder.pt", encoder.eval())
     assert [path.name for path in tmp_path.iterdir()] == ["encoder.pt"]
