@@ -3,8 +3,6 @@
 import datetime
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -30,6 +28,7 @@ from labeldp.trainers.data.own_data import label_numbers, read_arrays
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
 from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.tables import csv_table, parquet_table
+from tests.platform.cli.asked import answer
 from tests.trainers.data_samples import load_own
 
 # ------------------------------------------------------------------------------------- labels
@@ -359,7 +358,9 @@ def test_a_second_file_is_read_in_the_forms_of_the_first(tmp_path: Path) -> None
     )
 
 
-def test_the_two_parties_read_files_by_the_same_rules(tmp_path: Path) -> None:
+def test_the_two_parties_read_files_by_the_same_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Thousands are thousands in a chunk of one row, too, and labels match by name."""
     random = np.random.default_rng(0)
     km = random.integers(1000, 9000, 200)
@@ -372,23 +373,14 @@ def test_the_two_parties_read_files_by_the_same_rules(tmp_path: Path) -> None:
     labels.to_parquet(tmp_path / "labels.parquet", index=False)
     (tmp_path / "one.csv").write_text("km\n1.234\n")
     (tmp_path / "two.csv").write_text('km\n"8.234,5"\n1.234\n')
-    code = """if True:
-        import pandas as pd
-        from labeldp.platform.cli.command_line import main
-        for line in (
-            "request features.csv --id-column id --method subset --classes +,- -o ask",
-            *(f"release labels.{kind} --id-column id --label-column bought --request ask "
-              f"--epsilon 20 --vault {kind} -o {kind}-release" for kind in ("csv", "parquet")),
-            "fit features.csv --release csv-release -o model",
-            "predict model one.csv -o one-found.csv",
-            "predict model two.csv -o two-found.csv",
-        ):
-            assert main(line.split()) == 0, line
-        one, two = (pd.read_csv(f"{name}-found.csv") for name in ("one", "two"))
-        assert two.prediction.tolist() == ["+", "-"]
-        assert one.iloc[0].tolist() == two.iloc[1].tolist()
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=200
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
+    monkeypatch.chdir(tmp_path)
+    answer(*"request features.csv --id-column id --method subset --classes +,- -o ask".split())
+    asked = "--id-column id --label-column bought --request ask --epsilon 20".split()
+    for kind in ("csv", "parquet"):
+        answer("release", f"labels.{kind}", *asked, "--vault", kind, "-o", f"{kind}-release")
+    answer(*"fit features.csv --release csv-release -o model".split())
+    for name in ("one", "two"):
+        answer("predict", "model", f"{name}.csv", "-o", f"{name}-found.csv")
+    one, two = (pd.read_csv(f"{name}-found.csv") for name in ("one", "two"))
+    assert two.prediction.tolist() == ["+", "-"]
+    assert one.iloc[0].tolist() == two.iloc[1].tolist()
