@@ -33,10 +33,9 @@ from labeldp.platform.settings.methods import NamedMethod
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.trainers.base import near_miss
-from labeldp.trainers.data.columns import Columns, Numbers, TextColumns, by_name, is_number
+from labeldp.trainers.data.columns import TextColumns, by_name, is_number
 from labeldp.trainers.data.own_data import own_rows
-from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.data.sparse_rows import SparseColumns
+from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing, SparseColumns
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
 from labeldp.trainers.methods.smooth_sums import labels_of_sums

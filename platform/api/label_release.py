@@ -26,7 +26,7 @@ from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.platform.settings.methods import RELEASED
 from labeldp.trainers.base import near_miss
-from labeldp.trainers.data.written import class_name, class_places
+from labeldp.trainers.data.columns import class_name, class_places
 
 #: Releases of each label by itself, which need no features.
 SINGLE = tuple(name for name, method in RELEASED.items() if method.alone)

@@ -30,7 +30,7 @@ from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
-from labeldp.trainers.data.sparse_rows import dense_of
+from labeldp.trainers.data.preprocessing import dense_of
 from labeldp.trainers.methods.amounts import default_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.methods.settings import AmountLoss, AmountRelease, chosen_release

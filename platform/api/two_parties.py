@@ -53,8 +53,8 @@ from labeldp.platform.api.party_files import (
 from labeldp.platform.api.process_ledger import line_of, text_digests
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fits, names_in
 from labeldp.platform.vault.signing import sign_folder
-from labeldp.trainers.data.databases import QueriedLabels
-from labeldp.trainers.data.written import MISSING, class_places
+from labeldp.trainers.data.columns import MISSING, class_places
+from labeldp.trainers.data.tables import QueriedLabels
 from labeldp.trainers.methods.any_model import (
     fit_to_soft_labels,
     named_estimator,

@@ -17,6 +17,7 @@ from typing import Any
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.settings.configuration import ConfigurationError, DataSettings
 from labeldp.platform.sweep.overrides import parse_overrides
+from labeldp.trainers.base import ExtensionError
 from labeldp.trainers.data.catalog import DATASETS, DataSet, fetch, find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import ColumnsLeftOut, read_own
@@ -27,7 +28,6 @@ from labeldp.trainers.data.own_files import (
     describe,
 )
 from labeldp.trainers.data.splits import fingerprint_of, size_of
-from labeldp.trainers.extensions import ExtensionError
 
 
 def list_sets() -> Answer:

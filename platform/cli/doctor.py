@@ -19,8 +19,8 @@ from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.settings.methods import METHODS
 from labeldp.trainers import performance
+from labeldp.trainers.base import ExtensionError
 from labeldp.trainers.data.catalog import DATASETS
-from labeldp.trainers.extensions import ExtensionError
 
 #: Extras whose packages are listed, too.
 _EXTRAS = ("accounting", "encoders")

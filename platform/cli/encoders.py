@@ -18,8 +18,12 @@ from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest
-from labeldp.trainers.encoders.image_encoder import ImageEncoder
-from labeldp.trainers.encoders.pretraining import described, pretrain, training_images
+from labeldp.trainers.encoders.image_encoder import (
+    ImageEncoder,
+    described,
+    pretrain,
+    training_images,
+)
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.settings.training import SelfSupervisedConfig

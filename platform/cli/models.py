@@ -14,7 +14,7 @@ from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text,
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.trainers.data.columns import Columns, ColumnsIgnored, Numbers
+from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.files import (
     DataFileError,
     FileRefused,
@@ -22,10 +22,9 @@ from labeldp.trainers.data.files import (
     open_regular,
     replacing,
 )
-from labeldp.trainers.data.own_files import parquet_table
-from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing
 from labeldp.trainers.data.splits import FeatureProvenance, checked_record
-from labeldp.trainers.data.tables import csv_table
+from labeldp.trainers.data.tables import csv_table, parquet_table
 from labeldp.trainers.models.trained_model import load_model
 
 

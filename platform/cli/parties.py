@@ -16,12 +16,18 @@ from labeldp.platform.api.histograms import fit_histograms
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
 from labeldp.platform.settings.metrics import mixture_text
-from labeldp.trainers.data import databases
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.files import make_folder
-from labeldp.trainers.data.own_files import parquet_count, parquet_table
-from labeldp.trainers.data.tables import csv_table
+from labeldp.trainers.data.tables import (
+    QueriedLabels,
+    csv_table,
+    database_file,
+    is_address,
+    opened_query,
+    parquet_count,
+    parquet_table,
+)
 from labeldp.trainers.methods.any_model import named_estimator
 from labeldp.trainers.methods.histograms import planned_buckets
 from labeldp.trainers.models.trained_model import TrainedModel
@@ -211,20 +217,20 @@ def buckets(*, features: str, budget: float) -> Answer:
 @contextmanager
 def _labels(
     labels: str, query: str | None, push_down: bool, columns: Sequence[str]
-) -> Iterator[pd.DataFrame | databases.QueriedLabels]:
+) -> Iterator[pd.DataFrame | QueriedLabels]:
     """Yield columns of a file or of a query, or the query itself; the second holds the labels."""
-    if databases.is_address(labels) != (query is not None) or (push_down and query is None):
+    if is_address(labels) != (query is not None) or (push_down and query is None):
         raise ValueError("--query goes with the address of a database, and --push-down with both")
     if query is None:
         yield read_table(labels, *columns, as_written=[columns[1]])
         return
-    with databases.opened(labels, query) as rows:
+    with opened_query(labels, query) as rows:
         yield rows if push_down else rows.table(*columns)
 
 
 def _beside(labels: str) -> Path:
     """Return the vault beside labels in a file; those of a server have none."""
-    place = databases.file_of(labels) if databases.is_address(labels) else Path(labels)
+    place = database_file(labels) if is_address(labels) else Path(labels)
     if place is None:
         raise ValueError(
             "name the vault of these labels with --vault DIR: no file stands beside it"

@@ -35,8 +35,7 @@ from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.files import DatasetMissing, private_folder, replacing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.data.splits import League
-from labeldp.trainers.encoders.image_encoder import build
-from labeldp.trainers.encoders.pretraining import described, pretrain
+from labeldp.trainers.encoders.image_encoder import build, described, pretrain
 from labeldp.trainers.methods.settings import (
     AlibiConfig,
     AlibiPriorConfig,

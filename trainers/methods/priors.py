@@ -223,8 +223,7 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
 def _by_encoder(file: str, data: PublicData) -> "Rows":
     """Return the training images as vectors of an encoder that learned of them alone."""
     from labeldp.trainers.encoders.encoder import digest_of
-    from labeldp.trainers.encoders.image_encoder import of_same_images
-    from labeldp.trainers.encoders.pretraining import described
+    from labeldp.trainers.encoders.image_encoder import described, of_same_images
 
     encoder = of_same_images(file, data, key="trainer.prior.encoder")
     fast = Performance(precision=Precision.AUTO, channels_last=True)

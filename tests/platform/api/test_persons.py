@@ -37,7 +37,7 @@ from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.settings.methods import NAMED, RELEASED
-from labeldp.trainers.data.written import class_name
+from labeldp.trainers.data.columns import class_name
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 

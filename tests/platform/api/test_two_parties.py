@@ -30,9 +30,9 @@ from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
 from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.vault.shared_vault import SharedVault
-from labeldp.trainers.data import own_files
 from labeldp.trainers.data.files import FileRefused
-from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_table
+from labeldp.trainers.data.own_files import npz_arrays
+from labeldp.trainers.data.tables import parquet_count, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
@@ -506,7 +506,7 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     features, labels = both_tables()
     features.to_parquet("features.parquet", index=False, row_group_size=700)
     labels.to_parquet("labels.parquet", index=False)
-    read, whole = list[Any](), own_files.parquet_table
+    read, whole = list[Any](), parquet_table
 
     def only_labels(file: Path, *, columns: Any = None, rows: range | None = None) -> Any:
         if rows is None:
