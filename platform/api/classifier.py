@@ -35,8 +35,7 @@ from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
-from labeldp.platform.api.handed_labels import Handed
-from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
+from labeldp.platform.api.paid_fits import FitAccount, Handed, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.settings.configuration import AuditSettings, TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (

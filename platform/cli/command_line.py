@@ -174,7 +174,7 @@ VERBS = (
     ),
     Verb(
         "audit memorization",
-        "audits:memorization",
+        "bounds:memorization",
         "bound epsilon from below by the memorization attack on canaries",
         "--confidences C.npy --canary-labels P.npy --true-labels T.npy",
         _array(
@@ -188,7 +188,7 @@ VERBS = (
     ),
     Verb(
         "audit moments",
-        "audits:moments",
+        "bounds:moments",
         "compare the noise of moment labels with its charged epsilon",
         "--epsilon 1 --delta 1e-5",
         number("--epsilon", "charged epsilon", default=1.0),
@@ -200,7 +200,7 @@ VERBS = (
     ),
     Verb(
         "audit observational",
-        "audits:observational",
+        "bounds:observational",
         "bound epsilon from below without canaries, by a proxy model of known error",
         "--confidences C.npy --labels Y.npy --proxy Q.npy --proxy-log-error .2",
         _array("--confidences", "predicted probabilities of the model [N, K]", required=True),
@@ -218,7 +218,7 @@ VERBS = (
     ),
     Verb(
         "audit one-run",
-        "audits:one_run",
+        "bounds:one_run",
         "prove a lower bound on epsilon from one model",
         "--canaries 1000 --guesses 400 --correct 300",
         whole("--canaries", "number of canaries: labels that a coin decided"),
@@ -243,7 +243,7 @@ VERBS = (
     ),
     Verb(
         "audit vote-leakage",
-        "audits:vote_leakage",
+        "bounds:vote_leakage",
         "reconstruct vote histograms from repeated answers to the same query",
         "--counts ANSWERS.npy --noise-std 60 --teachers 250",
         _array("--counts", "counts of the answers to each query [N, K]", required=True),
@@ -253,7 +253,7 @@ VERBS = (
     *(
         Verb(
             f"calibrate {noise}",
-            f"prices:calibrate_{noise}",
+            f"bounds:calibrate_{noise}",
             f"compute {what} for an epsilon",
             f"--epsilon 2{more}",
             _EPSILON,
@@ -268,7 +268,7 @@ VERBS = (
     ),
     Verb(
         "calibrate pate",
-        "prices:calibrate_pate",
+        "bounds:calibrate_pate",
         "compute PATE's noise for an epsilon",
         "--epsilon 1 --delta 1e-5 --answer 300 --queries 1000",
         _array("--votes", "vote counts [N, K], in place of --queries and --teachers"),
@@ -369,7 +369,7 @@ VERBS = (
     Verb("doctor", "doctor:examine", "check versions, devices, Ray, tracking and data sets", ""),
     Verb(
         "embed",
-        "encoders:embed",
+        "models:embed",
         "compute embeddings of images with an encoder",
         "cifar10 --encoder torchvision:resnet18 -o cifar10-resnet18.npy",
         argument("source", "SOURCE", "folder, .npz or .npy of images, or a data set's name"),
@@ -400,7 +400,7 @@ VERBS = (
     ),
     Verb(
         "epsilon gaussian",
-        "prices:epsilon_gaussian",
+        "bounds:epsilon_gaussian",
         "price Gaussian noise on one-hot labels",
         "--noise-std 5.3 --delta 1e-5",
         number("--noise-std", "standard deviation of the noise", required=True),
@@ -408,7 +408,7 @@ VERBS = (
     ),
     Verb(
         "epsilon laplace",
-        "prices:epsilon_laplace",
+        "bounds:epsilon_laplace",
         "price Laplace noise on one-hot labels",
         "--scale 1",
         number("--scale", "scale of the noise; alternative: --noise-std"),
@@ -416,7 +416,7 @@ VERBS = (
     ),
     Verb(
         "epsilon pate",
-        "prices:epsilon_pate",
+        "bounds:epsilon_pate",
         "price answers of a teacher ensemble",
         "--aggregator confident --sigma1 200 --sigma2 40 --queries 1000 --answer 300 --delta 1e-5",
         _array("--votes", "vote counts [N, K]; without a file, the price holds for any votes"),
@@ -448,7 +448,7 @@ VERBS = (
     ),
     Verb(
         "epsilon rr",
-        "prices:epsilon_rr",
+        "bounds:epsilon_rr",
         "price randomized response",
         "--keep-probability .7 --classes 10",
         number("--keep-probability", "probability of the true label", required=True),
@@ -456,7 +456,7 @@ VERBS = (
     ),
     Verb(
         "epsilon select",
-        "prices:epsilon_select",
+        "bounds:epsilon_select",
         "price the best of a random number of trials",
         "--epsilon 1 --mean-trials 10 --distribution geometric",
         number("--epsilon", "epsilon of one trial", required=True),
@@ -670,7 +670,7 @@ VERBS = (
     ),
     Verb(
         "self-supervise",
-        "encoders:self_supervise",
+        "models:self_supervise",
         "train an encoder on images without labels",
         "cifar10 --minutes 30 -o encoder.pt",
         argument("source", "IMAGES", "folder, .npz or .npy of images, or a data set's name"),

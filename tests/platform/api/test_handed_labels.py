@@ -49,7 +49,7 @@ from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils import all_estimators
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
-from labeldp.platform.api.handed_labels import _supervised
+from labeldp.platform.api.paid_fits import _supervised
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp"),

@@ -20,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.platform.cli import command, doctor
-from labeldp.platform.cli.array_files import read_array
+from labeldp.platform.cli.bounds import read_array
 from labeldp.platform.cli.command import Answer, ExitCode, perform, shown, table
 from labeldp.platform.cli.command_line import VERBS, Verb
 from labeldp.platform.cli.doctor import Check

@@ -8,7 +8,7 @@ import pytest
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
-from labeldp.platform.cli.prices import aggregator_of
+from labeldp.platform.cli.bounds import aggregator_of
 from labeldp.trainers.methods.pate_settings import AggregatorKind, PateConfig
 from tests.platform.cli.asked import answer, refusal, words
 
