@@ -107,18 +107,6 @@ class Request:
         prior = None if self.prior is None else self.prior[kept]
         return replace(self, ids=self.ids[kept], clusters=clusters, prior=prior)
 
-    def isolated(self) -> float:
-        """Return the largest share of one row in a direction or a group, 0 without either."""
-        if self.clusters is not None:
-            sizes = np.bincount(self.clusters)
-            return float(1 / sizes[sizes > 0].min())
-        if self.weights is None:
-            return 0.0
-        # Column by column in double precision: all at once would be eight times the request.
-        columns = np.ascontiguousarray(self.weights.T)
-        squares = (np.square(column, dtype=np.float64) for column in columns)
-        return max(float(each.max() / max(each.sum(), 1)) for each in squares)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartyRelease(LabelRelease):

@@ -67,8 +67,6 @@ from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
-#: One row's share of the squares of a direction above which it is named: a sum of few labels.
-ISOLATED = 0.1
 #: The largest share of a request's ids that may have no label, if not stated.
 MOST_MISSING = 0.99
 _FEW = 10
@@ -204,7 +202,6 @@ class Answered:
         new: Whether it was drawn and charged now; an equal request reads the same release again.
         known: Ids that earlier requests for other lists of ids had named, which pay on top.
         total_epsilon, total_delta: Of the label that has paid most to this vault, with it.
-        isolated: The largest share of one row in a direction.
         absent: Ids without a label, which got the class `missing`; as secret as labels.
         vault: Folder of the ledger; None for one in memory.
         new_vault: Whether it had no releases before: nothing counts that another one knows of.
@@ -218,7 +215,6 @@ class Answered:
     known: int
     total_epsilon: float
     total_delta: float
-    isolated: float
     absent: int
     vault: str | None
     persons: int | None = None
@@ -457,7 +453,6 @@ def _priced(
     random = np.random.default_rng(0)
     known = {charge.key for charge in own.charges()}
     planned: list[Charge] = []
-    isolated = 0.0
     for part, indices in progress(parts, "prices"):
         public, *_ = part.public(groups)
         given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
@@ -466,7 +461,6 @@ def _priced(
         labels = random.integers(own.num_classes, size=len(part.ids))
         compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
         planned.append(own.charge_of(mechanism, *public, **given))
-        isolated = max(isolated, part.isolated())
         del public  # the matrix of a large part, which is made again for the draw
     if to is not None:
         check_new(to)
@@ -496,7 +490,6 @@ def _priced(
         known=shared.paid_before(side),
         total_epsilon=total,
         total_delta=at,
-        isolated=isolated,
         absent=question.absent,
         vault=None,
         persons=None if groups is None else own.num_people,
