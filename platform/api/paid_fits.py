@@ -17,6 +17,7 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
@@ -34,7 +35,7 @@ from sklearn.model_selection import (
 )
 from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.utils import check_consistent_length, column_or_1d, get_tags
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
@@ -331,7 +332,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     epsilon: float
     delta: float
+    max_labels_per_person: int
     _account: FitAccount
+
+    def _seed(self) -> int:
+        """A seed of training."""
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _noise(self) -> NoiseSource:
         if self.noise_seed is not None:
@@ -377,8 +383,22 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             account.rows_of_vault, found = self._shared().looked_up(found)
             fitting.refuse_unusable(found)
             refuse(found)
-            account.copies = groups is None and _repeat(account.rows_of_vault)
+            known = account.rows_of_vault
+            account.copies = groups is None and len(np.unique(known)) < len(known)
         return rows, found, account
+
+    def _payers(
+        self, groups: Any, account: FitAccount, count: int, *, every: bool
+    ) -> Groups | None:
+        """Who pays for N labels: persons with `every` label or a few; None where each label does.
+
+        A row that is given several times pays for each time, as a person does.
+        """
+        if account.copies:
+            return Groups.of(account.rows_of_vault, count=count, most=None)
+        if groups is None:
+            return None
+        return Groups.of(groups, count=count, most=None if every else self.max_labels_per_person)
 
     def _labels(
         self,
@@ -389,21 +409,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         *,
         classes: str,
         fingerprint: str,
-        audit: AuditSettings | None = None,
+        canaries: int = 0,
         groups: Groups | None = None,
     ) -> FitLabels:
-        """Lock the labels of a fit away.
-
-        Args:
-            account: What the fit has paid and will pay; it gets the payers.
-            labels: The labels [N].
-            rows_of_x: Rows that the user gave [N], by which fits of this process add up.
-            names: Names of the labels [N], if there are no `groups`; None for their positions.
-            classes: The classes as a text, which is a part of the vault's identity.
-            fingerprint: Of the public rows.
-            audit: Canaries to plant; None for none.
-            groups: Persons who pay for several labels each.
-        """
+        """Lock the labels of a fit away; arguments are those of `_paying`."""
         known = account.rows_of_vault
         if names is not None and groups is not None:
             raise ValueError(
@@ -417,9 +426,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             names = names.astype(str)  # a column of texts has objects
         account.unit = self._unit if groups is None or account.copies else "person"
         payers = names if groups is None else groups.names
-        # Row 3 of another vault is another person.
         named = payers
-        if known is not None:
+        if known is not None:  # row 3 of another vault is another person
             named = np.array([f"{vault.name} {name}" for name in payers.tolist()])
         account.people = People.of(
             rows_of_x,
@@ -452,6 +460,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 digests.append(~known.astype(np.uint64))
             places = np.tile(owners.astype(np.uint64), len(digests))
             side = replace(side, values=np.stack([np.concatenate(digests), places]))
+        audit = AuditSettings(canaries=canaries, coin_canaries=canaries) if canaries else None
         # A vault that is not as it was signed is refused here, before a draw. The lock is not held
         # longer: fits of several processes go on side by side.
         with vault.alone():
@@ -471,13 +480,38 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         return fit_labels
 
     @contextmanager
-    def _paying(self, account: FitAccount, fit_labels: FitLabels) -> Iterator[None]:
-        """Count what the releases cost, and warn where these labels had paid before."""
+    def _paying(
+        self,
+        account: FitAccount,
+        labels: NDArray[Any],
+        rows_of_x: Any,
+        names: Any,
+        *,
+        num_classes: int,
+        delta: float,
+        **how: Any,
+    ) -> Iterator[FitLabels]:
+        """Lock the labels of a fit away, count what releases cost, and set the fit's price.
+
+        It warns where these labels had paid before, and where a total leaves something out.
+
+        Args:
+            account: What the fit has paid and will pay; it gets the payers.
+            labels: The labels [N].
+            rows_of_x: Rows that the user gave [N], by which fits of this process add up.
+            names: Names of the labels [N], if there are no `groups`; None for their positions.
+            num_classes: K of the labels.
+            delta: At which releases are priced that are not pure.
+            how: `classes`, as a text that is a part of the vault's identity; the `fingerprint` of
+                the public rows; number of `canaries` to plant; persons who pay (`groups`).
+        """
+        secret = SecretLabels(training=labels, num_classes=num_classes)
+        fit_labels = self._labels(account, secret, rows_of_x, names, **how)
         before, _ = account.all_paid(account.vault_total, delta=self.delta)
         for each in account.not_counted():
             warnings.warn(each, PrivacyNotCounted, stacklevel=4)
         try:
-            yield
+            yield fit_labels
         finally:  # a fit that fails has paid for its releases too
             assert account.people is not None
             # Only what this fit drew: a release that was read again was paid before.
@@ -489,14 +523,24 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                     account.vault_total = _total_of(vault, delta=self.delta)
         new = len(fit_labels.new_charges())
         if before > 0 and new:
-            total, delta = account.all_paid(account.vault_total, delta=self.delta)
+            total, at = account.all_paid(account.vault_total, delta=self.delta)
             warnings.warn(
                 f"labels of these rows or this vault had paid epsilon {shown(before)} before, and "
                 f"with this fit's {new} new release(s) the label that paid most has paid "
-                f"{shown(total)} at delta {shown(delta)}",
+                f"{shown(total)} at delta {shown(at)}",
                 PrivacyAddsUp,
                 stacklevel=4,
             )
+        self._account = account
+        self.epsilon_, self.delta_ = fit_labels.epsilon(delta=delta)
+        payers = fit_labels.home.num_people()
+        line = partial(line_of, num_labels=payers, delta=delta, unit=account.unit)
+        self.ledger_: list[PaidRelease] = [
+            line(charge, new=fit_labels.is_new(charge)) for charge in fit_labels.charges()
+        ]
+        concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
+        if concern is not None:
+            warnings.warn(concern, stacklevel=4)
 
     def _check_price(self) -> None:
         """Check what a fit may cost; epsilon and delta become Python's own numbers."""
@@ -508,31 +552,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
 
-    def _paid(self, account: FitAccount, fit_labels: FitLabels, *, delta: float) -> None:
-        """Set the attributes of the price, at `delta` where releases are not pure."""
-        self._account = account
-        self.epsilon_, self.delta_ = fit_labels.epsilon(delta=delta)
-        payers = fit_labels.home.num_people()
-        self.ledger_: list[PaidRelease] = [
-            line_of(
-                charge,
-                num_labels=payers,
-                delta=delta,
-                new=fit_labels.is_new(charge),
-                unit=account.unit,
-            )
-            for charge in fit_labels.charges()
-        ]
-        concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
-        if concern is not None:
-            warnings.warn(concern, stacklevel=3)
-
     def _audited(self, figures: Mapping[str, float], near: FitLabels) -> None:
         """Set the findings of attacks by canaries, and apart from them the owner's figures."""
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
-        self.audit_: dict[str, Any] = {
-            name: value for name, value in figures.items() if not is_owners(name)
-        }
+        self.audit_: dict[str, Any] = {k: v for k, v in figures.items() if not is_owners(k)}
         self.audit_["spoiled_labels"] = len(near.canary_positions())
         if not self.audit_["spoiled_labels"]:
             self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
@@ -560,14 +583,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if not math.isfinite(self.epsilon_):
             return "not private: labels were published"
         kind = "pure" if self.delta_ == 0 else f"at delta {shown(self.delta_)}"
+        start = f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for"
+        whole = account.unit != self._unit
         if account.id_column is not None:
-            each = f"all {self._unit}s of each person"
-            if account.unit == self._unit:
-                each = f"each {self._unit}"
+            each = f"all {self._unit}s of each person" if whole else f"each {self._unit}"
             return (
-                f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for {each} "
-                "of the release; what else their owner released is not counted here; features are "
-                "not protected"
+                f"{start} {each} of the release; what else their owner released is not counted "
+                "here; features are not protected"
             )
         total, at = self._total()
         vault = self._of_vault()
@@ -578,21 +600,19 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if account.source is not None:
             alone = (total, at) == (vault.epsilon, vault.delta)
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
+        parts = [f"{start} this fit and {every} for {scope}"]
         seeded = vault.seeded or account.in_process(delta=self.delta).seeded
-        void = "; noise of some of those came from a seed, which removes it"
-        whole = ""
-        if account.unit != self._unit:
-            whole = f"; it holds for all {self._unit}s of a person together"
-        risk = ""
+        if seeded:
+            parts.append("noise of some of those came from a seed, which removes it")
+        if whole:
+            parts.append(f"it holds for all {self._unit}s of a person together")
         if math.isfinite(total) and not seeded:
             after = percent(guess_after(0.5, epsilon=total, delta=at))
-            risk = f"; a guess of a {self._unit} at even odds is then right with at most {after}%"
-        left_out = "".join(f"; not counted: {each}" for each in account.not_counted())
-        return (
-            f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for this fit "
-            f"and {every} for {scope}{void if seeded else ''}{whole}{risk}; features are "
-            f"not protected{left_out}"
-        )
+            parts.append(
+                f"a guess of a {self._unit} at even odds is then right with at most {after}%"
+            )
+        parts.append("features are not protected")
+        return "; ".join([*parts, *(f"not counted: {each}" for each in account.not_counted())])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -625,9 +645,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if "_account" in state:
             state["_account"] = self._account.copied(delta=self.delta)
         if "audit_" in state and not self.private_.pickled:
-            kept: dict[str, Any] = {
-                k: v for k, v in self.audit_.items() if not isinstance(v, float)
-            }
+            kept = {k: v for k, v in self.audit_.items() if not isinstance(v, float)}
             if len(kept) < len(self.audit_):
                 kept["reason"] = "the findings of the audit stayed with the labels' owner"
             state["audit_"] = kept
@@ -666,10 +684,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 "vault and in later fits"
             )
         return self._account.all_paid(self._of_vault(), delta=self.delta)
-
-
-def _repeat(rows: NDArray[np.intp]) -> bool:
-    return len(np.unique(rows)) < len(rows)
 
 
 def _total_of(vault: SharedVault, *, delta: float) -> Total:

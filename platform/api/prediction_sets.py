@@ -24,7 +24,6 @@ from sklearn.utils.validation import check_is_fitted
 from labeldp.mechanisms.coverage import CoverageChoice
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
-from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
 
 Floats = NDArray[np.float64]
@@ -97,21 +96,18 @@ class PredictionSets(PaysForLabels):
         choice = CoverageChoice(epsilon=self.epsilon, coverage=self.coverage, candidates=CANDIDATES)
         choice.wanted(len(scores))  # refuses labels that are too few
         digest = hashlib.sha256(predicted.tobytes() + thresholds.tobytes()).hexdigest()
-        near = self._labels(
+        with self._paying(
             account,
-            SecretLabels(
-                training=np.searchsorted(thresholds, scores).astype(np.int64),
-                num_classes=CANDIDATES,
-            ),
+            np.searchsorted(thresholds, scores).astype(np.int64),
             rows_of_x,
             rows,
+            num_classes=CANDIDATES,
+            delta=0.0,
             classes=f"sets of predictions {digest}",
             fingerprint=digest,
-        )
-        with self._paying(account, near):
-            chosen = int(near.release(choice).values[0])
+        ) as calibration:
+            chosen = int(calibration.release(choice).values[0])
         self.threshold_ = float(thresholds[chosen])
-        self._paid(account, near, delta=0.0)
         return self
 
     def predict_set(self, X: Any) -> NDArray[Any]:
