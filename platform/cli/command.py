@@ -135,17 +135,11 @@ def perform(
     before = warnings.formatwarning
     ignored_before = sys.unraisablehook
 
-    def as_note(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        line: str | None = None,
-    ) -> str:
+    def as_note(message: Warning | str, category: type[Warning], *where: Any) -> str:
         """A warning of labeldp's own in a line, and others as Python shows them."""
         if category.__module__.startswith("labeldp."):
             return visible(f"note: {message}\n")
-        return before(message, category, filename, lineno, line)
+        return before(message, category, *where)
 
     def ignored(error: "sys.UnraisableHookArgs") -> None:
         """Repeat a Ctrl-C that came during a callback whose errors Python ignores."""
@@ -176,13 +170,12 @@ def perform(
     try:
         print(dumps(facts) if json else shown(words))
         sys.stdout.flush()
-    except BrokenPipeError:
-        # `| head` has read enough. Python would complain once more as it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
+        # Python would complain once more as it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(explained(error), file=sys.stderr)
-        return ExitCode.BAD_INPUT
+        if not isinstance(error, BrokenPipeError):  # `| head` has read enough
+            print(explained(error), file=sys.stderr)
+            return ExitCode.BAD_INPUT
     if answer.code is not None:
         return answer.code
     return ExitCode.NOT_OK if facts.get("ok") is False else ExitCode.DONE

@@ -20,12 +20,7 @@ from labeldp.platform.sweep.overrides import parse_overrides
 from labeldp.trainers.data.catalog import DATASETS, DataSet, fetch, find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import ColumnsLeftOut, read_own
-from labeldp.trainers.data.own_files import (
-    OWN_FILES,
-    FileSeen,
-    OwnSource,
-    describe,
-)
+from labeldp.trainers.data.own_files import OWN_FILES, FileSeen, OwnSource, describe
 from labeldp.trainers.data.splits import fingerprint_of, size_of
 from labeldp.trainers.extensions import ExtensionError
 
@@ -34,12 +29,11 @@ def list_sets() -> Answer:
     """Return every data set, and whether its files are below `data_root`."""
     place = str(data_root().absolute())
     found = entries()
-    rows = [
-        (each["name"], "yes", each["description"], each["path"])
-        if each["present"]
-        else (each["name"], "no", each["description"], each["command"])
-        for each in found
-    ]
+    rows = []
+    for each in found:
+        where = "path" if each["present"] else "command"
+        there = "yes" if each["present"] else "no"
+        rows.append((each["name"], there, each["description"], each[where]))
     columns = ("name", "there", "description", "folder, or the command that gets it")
     absent = {row: "dim" for row, each in enumerate(found) if not each["present"]}
     return Answer(

@@ -8,7 +8,7 @@ import csv
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -198,7 +198,7 @@ def _is_held(folder: Path) -> bool:
     except BlockingIOError:
         return True
     except (FileRefused, OSError):
-        return False
+        pass
     return False
 
 
@@ -218,7 +218,10 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
         if not path.exists():  # MLflow would make a new one there
             raise ValueError(f"file {path} does not exist; check --tracking-uri")
         check_file(uri)
-        if _is_sweep(path.parent, experiment):
+        sweep = None
+        with suppress(ValueError):  # no results, or damaged ones: the store is enough
+            sweep = read_folder(path.parent).sweep
+        if sweep == experiment:
             return report_folder(path.parent, out=out)
     # MLflow takes two seconds, which reports of folders do without.
     from labeldp.platform.records.tracking import latest_report
@@ -230,13 +233,6 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
             with replacing(folder / name) as file:
                 file.write(content)
     return _answer(folder)
-
-
-def _is_sweep(folder: Path, experiment: str) -> bool:
-    try:
-        return read_folder(folder).sweep == experiment
-    except ValueError:  # no results, or damaged ones: the store is enough
-        return False
 
 
 def _beside_results(experiment: str) -> str:
@@ -267,13 +263,10 @@ def _answer(folder: Path) -> Answer:
     with open_regular(rows_of) as file:
         lines = list(csv.reader(file.read().decode().splitlines()))
     rows = [[_cell(text) for text in line] for line in lines[1:]]
+    drawn = table(lines[0], rows, title="accuracy against epsilon") if rows else []
     return Answer(
         facts={"html": str(html), "pareto_png": str(figure), "rows": len(rows)},
-        words=[
-            *(table(lines[0], rows, title="accuracy against epsilon") if rows else []),
-            f"{len(rows)} rows in the page {html}",
-            f"figure: {figure}",
-        ],
+        words=[*drawn, f"{len(rows)} rows in the page {html}", f"figure: {figure}"],
     )
 
 

@@ -52,12 +52,11 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     uri = default_uri(here)
     check_file(uri)
     pages = _pages(uri, address)
-    for line in (
-        *pages,
+    note = (
         "These pages open when MLflow's server has started, in about half a minute. Other users of "
-        "this machine can open them, too. Ctrl-C ends it.",
-    ):
-        print(line, file=sys.stderr, flush=True)
+        "this machine can open them, too. Ctrl-C ends it."
+    )
+    print(*pages, note, sep="\n", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
         _run(_command(uri, number), folder=scratch)
     return {"address": address, "experiments": len(pages)}
