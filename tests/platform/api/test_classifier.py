@@ -310,6 +310,7 @@ def test_published_labels_have_no_bound() -> None:
         ({"method": "pate", "settings": {"sigma2": 0.5}}, X, Y, "with sigma2=0.5 .* cost"),
         ({"canaries": 300}, X, Y, "there are 400 training examples"),
         ({"estimator": KNeighborsClassifier}, X, Y, "is the class KNeighborsClassifier"),
+        ({"estimator": LogisticRegression(), "method": "pate"}, X, Y, "use one of moment_labels"),
         ({"estimator": make_pipeline(StandardScaler(), LinearSVC())}, X, Y, "no predict_proba"),
     ],
 )
