@@ -56,11 +56,6 @@ from labeldp.trainers.methods.settings import STACKED, PriorSource
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
 
 
-def _rehearsed(models: Sequence[Any]) -> Sequence[Any]:
-    """Return the models of a rehearsal: boosting fits all numbers, and takes the longest."""
-    return [each for each in models if not isinstance(each, str) or each != "boosting"] or models
-
-
 def network_fits() -> ModuleType:
     """Import what fits a method's own model: torch, which takes seconds, or is not installed."""
     try:
@@ -188,9 +183,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """
         self._check_price()
         _validate.whole(canaries=self.canaries)
-        rows_of_x, labels, account = self._checked(
-            X, y, what="a label", groups=groups, refuse=fitting.refuse_mixed
-        )
+        rows_of_x, labels, account = self._checked(X, y, what="a label", groups=groups)
         check_classification_targets(labels)
         stated = self._shared().classes if self.classes is None else self.classes
         classes = fitting.stated_classes(stated, labels)
@@ -223,6 +216,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             places = grouped.rows_of(places)
         most = 1 if grouped is None else grouped.most
         models = self._models()
+        # Boosting fits all numbers, and takes the longest.
+        rehearsed = [
+            each for each in models if not (isinstance(each, str) and each == "boosting")
+        ] or models
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
         learner = self.estimator
@@ -261,7 +258,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 data=some,
                 labels=fit_labels,
                 seed=config.seed,
-                models=models if epochs is None else _rehearsed(models),
+                models=models if epochs is None else rehearsed,
                 n_jobs=self.n_jobs,
                 tell=tell,
             )

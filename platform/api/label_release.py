@@ -126,7 +126,7 @@ class LabelRelease:
         `logits` [B, K] are the model's for the rows `rows` [B], whole numbers from 0.
         """
         places = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
-        if self.kept is None:
+        if self.kept is None:  # of the batch alone
             known = self.mechanism.log_likelihood(self.values[places])
         else:
             known = self.log_likelihood[places]
@@ -180,8 +180,7 @@ def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]
     if len(set(map(class_name, classes))) < len(classes) or len(classes) < 2:
         raise ValueError(f"classes are {list(classes)}; name two or more that differ")
     numbers = class_places(labels, classes)
-    unknown = int((numbers < 0).sum())
-    if unknown:
+    if unknown := int((numbers < 0).sum()):
         # The labels are secret: this message names none of them.
         raise ValueError(
             f"{unknown:,} labels are not among the classes {', '.join(map(str, classes))}; state "
@@ -235,29 +234,25 @@ def privatize(
             "one-dimensional, a label for each row (of a table take one column, table['outcome'])"
         )
     numbers = class_numbers(labels, names)
-    persons = None
-    kept = None
-    most = 1
+    grouped = None
     if groups is not None:
         grouped = Groups.of(groups, count=len(numbers), most=max_labels_per_person)
-        persons = grouped.used
-        kept = grouped.kept
-        most = grouped.most
-    mechanism = mechanism_for(method, epsilon=epsilon / most, delta=delta, num_classes=len(names))
+    share = epsilon if grouped is None else epsilon / grouped.most
+    mechanism = mechanism_for(method, epsilon=share, delta=delta, num_classes=len(names))
     vault = LabelVault(
-        labels=numbers if kept is None else numbers[kept], num_classes=len(names), persons=persons
+        labels=numbers if grouped is None else grouped.rows_of(numbers),
+        num_classes=len(names),
+        persons=None if grouped is None else grouped.used,
     )
     release = vault.release(mechanism, noise=SecureEntropy())
-    unit = "label" if groups is None else "person"
+    unit = "label" if grouped is None else "person"
+    (charge,) = vault.charges()
     return LabelRelease(
         mechanism=mechanism,
         values=release.values,
         classes=tuple(names),
-        ledger=tuple(
-            line_of(charge, num_labels=vault.num_people, delta=delta, unit=unit)
-            for charge in vault.charges()
-        ),
-        kept=kept,
+        ledger=(line_of(charge, num_labels=vault.num_people, delta=delta, unit=unit),),
+        kept=None if grouped is None else grouped.kept,
         count=len(numbers),
     )
 

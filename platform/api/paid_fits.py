@@ -14,7 +14,7 @@ import multiprocessing
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -351,12 +351,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         *,
         what: str,
         groups: object,
-        refuse: Callable[[Any], None],
+        amounts: bool = False,
         **how: Any,
     ) -> tuple[Any, NDArray[Any], FitAccount]:
         """X to learn from, and the labels [N], as scikit-learn checks them, with their account.
 
-        y are the labels, or tokens; `what` they are for each row, and what to `refuse` of them.
+        y are the labels, amounts or not, or tokens; `what` they are for each row.
         """
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
@@ -365,8 +365,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
         account = FitAccount(handed=handed, elsewhere=elsewhere)
         # Before scikit-learn's own checks, whose messages would quote labels.
-        refuse(y)
-        fitting.refuse_unusable(y)
+        fitting.refuse_unusable(y, amounts=amounts)
         rows = fitting.readable(rows)
         account.columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
         if is_matrix(rows):
@@ -381,8 +380,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         # From here on `found` are true labels, and no message may show one.
         if tokens:
             account.rows_of_vault, found = self._shared().looked_up(found)
-            fitting.refuse_unusable(found)
-            refuse(found)
+            fitting.refuse_unusable(found, amounts=amounts)
             known = account.rows_of_vault
             account.copies = groups is None and len(np.unique(known)) < len(known)
         return rows, found, account

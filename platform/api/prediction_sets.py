@@ -81,8 +81,9 @@ class PredictionSets(PaysForLabels):
         `rows` names each label's row [N], as in `LabelPrivateClassifier.fit`.
         """
         self._check_price()
-        refuse = fitting.refuse_mixed if self._of_classes else fitting.refuse_texts
-        rows_of_x, labels, account = self._checked(X, y, what="a label", groups=None, refuse=refuse)
+        rows_of_x, labels, account = self._checked(
+            X, y, what="a label", groups=None, amounts=not self._of_classes
+        )
         predicted = self._predicted(X)
         if self._of_classes:
             places = fitting.places_of(labels, np.asarray(self.model.classes_))

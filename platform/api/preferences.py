@@ -115,11 +115,7 @@ class LabelPrivatePreferences(PaysForLabels):
             )
         sides = _sides(A, B)
         of_pairs, found, account = self._checked(
-            _side_by_side(*sides),
-            prefers_a,
-            what="a choice",
-            groups=groups,
-            refuse=fitting.refuse_mixed,
+            _side_by_side(*sides), prefers_a, what="a choice", groups=groups
         )
         choices = choices_of(found)
         both: Any = (

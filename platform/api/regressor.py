@@ -103,7 +103,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         asked = self._checked_method()
         bounds = self._bounds()
         rows_of_x, checked, account = self._checked(
-            X, y, what="an amount", groups=groups, refuse=fitting.refuse_texts, y_numeric=True
+            X, y, what="an amount", groups=groups, amounts=True, y_numeric=True
         )
         amounts = np.asarray(checked, np.float64)
         levels = to_levels(amounts, bounds=bounds)

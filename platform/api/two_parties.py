@@ -32,7 +32,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, sta
 from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.mechanisms.vault import LabelVault, Release
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.fitting import NumberRows, number_rows, teller
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
@@ -55,11 +55,7 @@ from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fi
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.databases import QueriedLabels
 from labeldp.trainers.data.written import MISSING, class_places
-from labeldp.trainers.methods.any_model import (
-    fit_to_soft_labels,
-    named_estimator,
-    some_of,
-)
+from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
@@ -469,17 +465,13 @@ def _priced(
     # A release that is stored is read again, and costs nothing.
     new = [charge for charge in planned if charge.key not in known]
     total, at = shared.total(delta=question.delta, planned=(side, new))
-    if new and budget is not None:
-        limit = Budget(epsilon=budget, delta=at)
-        if not limit.allows(total):
-            spent = shared.total(delta=question.delta)[0]
-            what = parts.first.method
-            raise BudgetExceeded(
-                budget=limit,
-                spent=spent,
-                requested=total,
-                request=f"{what} at {question.priced_at:g}",
-            )
+    if new and budget is not None and not Budget(epsilon=budget, delta=at).allows(total):
+        raise BudgetExceeded(
+            budget=Budget(epsilon=budget, delta=at),
+            spent=shared.total(delta=question.delta)[0],
+            requested=total,
+            request=f"{parts.first.method} at {question.priced_at:g}",
+        )
     line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=question.unit)
     return Answered(
         rows=own.num_labels,
@@ -503,68 +495,42 @@ def _draw(
     """Draw and charge what was priced, and write the release of each part."""
     parts = question.parts
     mechanism = question.mechanism
+    paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
     with new_folder(to) as draft:
         # Under the lock, and after all refusals: a relabeled vault draws everything anew.
         if question.relabel:
             shared.relabel()
         own = question.locked_away(shared.store(question.side))
-        facts = _facts(question, answered)
         for part, indices in progress(parts, "draws"):
             public, length, shares = part.public(question.groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
+            facts = {
+                "method": part.method,
+                "classes": list(part.classes),
+                "id_column": part.id_column,
+                "rows": len(part.ids),
+                "request": part.digest,
+                "asked_epsilon": question.priced_at,
+                **paying,
+                "epsilon": answered.epsilon,
+                "delta": answered.delta,
+                "mechanism": type(mechanism).__name__,
+                "parameters": parameters_of(mechanism),
+                "length": length,
+                "ledger": shared.mark(release.key),
+            }
+            arrays = {"values": compact(release.values)}
+            if part.question is not None and part.weights is not None:
+                facts["columns"] = list(part.columns)
+                arrays |= part.question.arrays()
+                arrays["row_marks"] = part.question.marks(part.weights)
+            if part.clusters is not None:
+                arrays["clusters"] = part.clusters
+            if shares is not None:
+                arrays["shares"] = shares
             folder = draft / part.folder.name if len(parts) > 1 else draft
-            _write(
-                folder,
-                part,
-                release,
-                shares=shares,
-                facts={**facts, "length": length, "ledger": shared.mark(release.key)},
-            )
+            write_folder(folder, RELEASE, facts, part.ids, arrays)
         sign_folder(draft)
-
-
-def _facts(question: _Question, answered: Answered) -> dict[str, Any]:
-    """Return the facts of the price, which stand in the release of each part."""
-    mechanism = question.mechanism
-    paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
-    return {
-        "asked_epsilon": question.priced_at,
-        **paying,
-        "epsilon": answered.epsilon,
-        "delta": answered.delta,
-        "mechanism": type(mechanism).__name__,
-        "parameters": parameters_of(mechanism),
-    }
-
-
-def _write(
-    folder: Path,
-    part: Request,
-    release: Release,
-    *,
-    shares: NDArray[np.float32] | None,
-    facts: dict[str, Any],
-) -> None:
-    """Write the release of one part."""
-    stated = {
-        "method": part.method,
-        "classes": list(part.classes),
-        "id_column": part.id_column,
-        "rows": len(part.ids),
-        "request": part.digest,
-        **facts,
-    }
-    arrays = {"values": compact(release.values)}
-    if part.question is not None:
-        arrays |= part.question.arrays()
-        assert part.weights is not None
-        arrays["row_marks"] = part.question.marks(part.weights)
-        stated["columns"] = list(part.columns)
-    if part.clusters is not None:
-        arrays["clusters"] = part.clusters
-    if shares is not None:
-        arrays["shares"] = shares
-    write_folder(folder, RELEASE, stated, part.ids, arrays)
 
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
@@ -690,10 +656,7 @@ def fit_release(
     else:
         tables = features
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
-        raise ValueError(
-            "the releases differ in their method or classes; give releases of one "
-            "method and the same classes"
-        )
+        raise ValueError("the releases differ in their method or classes; give those of one method")
     found = [
         _known_of(release, table, parts=len(releases), seed=seed)
         for release, table in _paired(releases, tables)
@@ -708,9 +671,8 @@ def fit_release(
     data = prepared(together, first.id_column, own=model is not None)
     rows = data.train_features
     if model is None:
-        predictor: Predictor = fit_stack(
-            rows, _together(known), seed=seed, tell=teller(verbose=False)
-        )
+        tell = teller(verbose=False)
+        predictor: Predictor = fit_stack(rows, _together(known), seed=seed, tell=tell)
         learned_by = "a stack"
     else:
         if first.question is not None:
@@ -721,24 +683,19 @@ def fit_release(
         learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
         learned_by = type(learner).__name__
     epsilon, delta = _paid(releases)
-    classes = first.classes
     origin = Origin(
         method=f"{learned_by} on {first.ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
-        num_classes=len(classes),
-        classes=tuple(map(str, classes)),
+        num_classes=len(first.classes),
+        classes=tuple(map(str, first.classes)),
         data_name="own",
         fingerprint="",
         trial="",
         seed=0,
         noise=NoiseKind.SECURE,
     )
-    return TrainedModel(
-        predictor=predictor,
-        preprocessing=data.preprocessing,
-        origin=origin,
-    )
+    return TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)
 
 
 def _known_of(
@@ -749,7 +706,14 @@ def _known_of(
     Of sums, soft labels [n, K] of as many rows as a model needs; of counts, their evidence; of
     single labels, the logarithm of the likelihood of each [N, K].
     """
-    part = _rows_of(release, table)
+    ids = checked_ids(table, release.id_column, what="the features")
+    places = pd.Index(ids).get_indexer(release.ids)
+    if missing := int((places < 0).sum()):
+        raise ValueError(
+            f"{missing:,} of {len(places):,} ids of the release are not in the features; give the "
+            "table that the request was made of"
+        )
+    part = table.iloc[places]
     if release.clusters is not None:
         noise_std = release.mechanism.noise_std
         return part, CountEvidence.of(release.values, release.clusters, noise_std=noise_std)
@@ -800,18 +764,6 @@ def _paired(
                 "order"
             )
         yield release, table
-
-
-def _rows_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a release in the order of its request."""
-    ids = checked_ids(table, release.id_column, what="the features")
-    places = pd.Index(ids).get_indexer(release.ids)
-    if missing := int((places < 0).sum()):
-        raise ValueError(
-            f"{missing:,} of {len(places):,} ids of the release are not in the features; give the "
-            "table that the request was made of"
-        )
-    return table.iloc[places]
 
 
 def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:
