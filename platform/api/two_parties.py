@@ -656,7 +656,7 @@ def fit_release(
     else:
         tables = features
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
-        raise ValueError("the releases differ in their method or classes; give those of one method")
+        raise ValueError("the releases differ in their method or classes; give some that agree")
     found = [
         _known_of(release, table, parts=len(releases), seed=seed)
         for release, table in _paired(releases, tables)

@@ -6,7 +6,6 @@ and no figure is a promise.
 """
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -85,15 +84,16 @@ def advise(
     found: list[dict[str, Any]] = []
     for epsilon in EPSILONS:
         method, reason = choose_for_stack(epsilon=epsilon, num_classes=classes, single=False)
-        found.append(
-            {
-                "epsilon": epsilon,
-                "method": method,
-                "reason": reason,
-                "guess_after": {str(p): guess_after(p, epsilon=epsilon) for p in PRIORS},
-                "expected": _expected(epsilon, given, labels, cut, score, seed),
-            }
+        model = LabelPrivateClassifier(
+            epsilon=epsilon, classes=np.unique(labels), random_state=seed, noise_seed=seed
         )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's
+            model.fit(given[:cut], labels[:cut])
+        row: dict[str, Any] = {"epsilon": epsilon, "method": method, "reason": reason}
+        row["guess_after"] = {str(p): guess_after(p, epsilon=epsilon) for p in PRIORS}
+        row["expected"] = score(model, given[cut:], labels[cut:])
+        found.append(row)
     close = [each for each in found if each["expected"] >= best - CLOSE]
     advice = close[0] if close else found[-1]
     facts = {
@@ -174,24 +174,6 @@ def _made_up(
     labels = np.asarray(scores[:, 1:].argmax(1) + 1, dtype=np.int64)
     labels[scores[:, 0] > np.quantile(scores[:, 0], 1 - rare)] = 0
     return labels
-
-
-def _expected(
-    epsilon: float,
-    features: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    cut: int,
-    score: Callable[[Any, NDArray[np.float64], NDArray[np.int64]], float],
-    seed: int | None,
-) -> float:
-    known = sorted(set(labels.tolist()))
-    model = LabelPrivateClassifier(
-        epsilon=epsilon, classes=known, random_state=seed, noise_seed=seed
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's
-        model.fit(features[:cut], labels[:cut])
-    return score(model, features[cut:], labels[cut:])
 
 
 def _accuracy(model: Any, features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:

@@ -85,12 +85,8 @@ def calibrate_laplace(*, epsilon: float, delta: float | None) -> dict[str, Any]:
 def calibrate_subset(*, epsilon: float, classes: int, delta: float | None) -> dict[str, Any]:
     """Subset selection for an epsilon; it is pure, so delta changes nothing."""
     best = SubsetSelection(epsilon=epsilon, num_classes=classes)
-    return {
-        "subset_size": best.size,
-        "epsilon": epsilon,
-        "keep_probability": best.keep_probability,
-        "nats": best.information,
-    }
+    facts = {"subset_size": best.size, "epsilon": epsilon}
+    return {**facts, "keep_probability": best.keep_probability, "nats": best.information}
 
 
 def epsilon_pate(
@@ -125,42 +121,36 @@ def epsilon_pate(
             noise["threshold"] = 0.0  # changes no price
         if answer is None:
             raise ValueError("without --votes a price needs the number of answers: --answer K")
-        request = PateAnswers(
-            aggregator=aggregator_of(**noise), queries=queries or answer, max_answers=answer
-        )
+        mechanism = aggregator_of(**noise)
+        request = PateAnswers(aggregator=mechanism, queries=queries or answer, max_answers=answer)
         by_counts = accounting == Accounting.COUNTS
-        epsilon = (epsilon_of_counts if by_counts else epsilon_of_prices)([request], delta=delta)
-        return _with_risk(
-            {
-                "accounting": accounting,
-                "queries": request.queries,
-                "answer": answer,
-                "epsilon": epsilon,
-                "delta": delta,
-                "note": "the price for any votes, which a ledger charges",
-            }
-        )
+        facts = {
+            "accounting": accounting,
+            "queries": request.queries,
+            "answer": answer,
+            "epsilon": (epsilon_of_counts if by_counts else epsilon_of_prices)(
+                [request], delta=delta
+            ),
+            "delta": delta,
+            "note": "the price for any votes, which a ledger charges",
+        }
+        return _with_risk(facts)
     counts = _read_votes(votes, queries=queries)
     mechanism = aggregator_of(**noise)
     if seed is not None:
         _validate.whole(seed=seed)
     generator = OsEntropy().generator("") if seed is None else np.random.default_rng(seed)
     answers = mechanism.respond(counts, generator=generator, max_answers=answer)
+    checked = answers.checked
     stated: dict[str, Any] = {"delta": delta, "conversion": Conversion(conversion)}
     costs = mechanism.costs(counts, Accounting(accounting))
-    realised = costs.head(answers.checked).cost(
-        answered=answers.by_teachers[: answers.checked], **stated
-    )
-    done: dict[str, Any] = {
-        "checked": answers.checked,
-        "answered": answers.answered,
-        "accounting": Accounting(accounting),
-    }
+    realised = costs.head(checked).cost(answered=answers.by_teachers[:checked], **stated)
+    done: dict[str, Any] = {"checked": checked, "answered": answers.answered}
+    done["accounting"] = Accounting(accounting)
     any_votes = price_for_any_votes(mechanism, **done, **stated)
     exact = epsilon_of(mechanism.events(**done), delta=delta)
-    request = PateAnswers(
-        aggregator=mechanism, queries=len(counts), max_answers=answer or len(counts)
-    )
+    most = answer or len(counts)
+    request = PateAnswers(aggregator=mechanism, queries=len(counts), max_answers=most)
     drawn = "fresh noise" if seed is None else "noise that anybody can repeat with --seed"
     return {
         "accounting": accounting,
@@ -250,15 +240,12 @@ def aggregator_of(
 
 def _with_risk(facts: dict[str, Any], *, mu: float | None = None) -> dict[str, Any]:
     """Add how often a guess of one label is right, after each of two guesses before."""
-    epsilon = facts["epsilon"]
-    delta = facts["delta"]
-    after = guesses_after(epsilon=epsilon, delta=delta, mu=mu)
-    gaussian = {} if mu is None else {"mu": mu}
+    paid = {"epsilon": facts["epsilon"], "delta": facts["delta"], "mu": mu}
     return {
         **facts,
-        **gaussian,
-        "guess_at_most": {f"{p:g}": q for p, q in after.items()},
-        "risk": f"best guess of one label {risk_in_words(epsilon=epsilon, delta=delta, mu=mu)}",
+        **({} if mu is None else {"mu": mu}),
+        "guess_at_most": {f"{p:g}": q for p, q in guesses_after(**paid).items()},
+        "risk": f"best guess of one label {risk_in_words(**paid)}",
     }
 
 
@@ -340,26 +327,25 @@ def one_run(
         "rr": auditing.SubsetFamily(num_classes=classes, subset_size=1),
         "subset": auditing.SubsetFamily(num_classes=classes),
     }
+    tight = {} if family is None else {"family": families[family], **settings}
     if scores is None or truth is None:
         result = {
             "epsilon_low": auditing.one_run_lower_bound(**counts, **settings),
             "ceiling": auditing.one_run_ceiling(canaries=counts["canaries"], **settings),
             **counts,
         }
-        if family is not None:
-            result["epsilon_tight"] = auditing.tight_lower_bound(
-                **counts, guesses_fixed=guesses_fixed, family=families[family], **settings
-            )
+        if tight:
+            tight["guesses_fixed"] = guesses_fixed
+            result["epsilon_tight"] = auditing.tight_lower_bound(**counts, **tight)
         return result
     values = read_array(scores, what="--scores")
     coins = read_array(truth, what="--truth")
     result = asdict(auditing.one_run_audit(values, coins, **settings))
-    if family is not None:
+    if tight:
         right = auditing.right_guesses(values, coins)
         tries = [(count, int(right[:count].sum())) for count in auditing.guess_counts(len(right))]
-        result["epsilon_tight"] = auditing.best_tight_bound(
-            tries, canaries=len(right), family=families[family], **settings
-        )
+        tight["canaries"] = len(right)
+        result["epsilon_tight"] = auditing.best_tight_bound(tries, **tight)
     return result
 
 
@@ -395,13 +381,8 @@ def vote_leakage(*, counts: str, noise_std: float, teachers: int) -> dict[str, A
     histograms = reconstruct(rows, noise_std, teachers)
     seconds = time.perf_counter() - started
     one_class = np.flatnonzero((rows > 0).sum(axis=1) == 1)
-    return {
-        "histograms": histograms.tolist(),
-        "seconds": seconds,
-        "notes": [
-            f"row {row}: all answers are one class; other shares are open" for row in one_class
-        ],
-    }
+    notes = [f"row {row}: all answers are one class; other shares are open" for row in one_class]
+    return {"histograms": histograms.tolist(), "seconds": seconds, "notes": notes}
 
 
 def read_array(address: str, *, what: str) -> NDArray[Any]:

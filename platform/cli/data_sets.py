@@ -145,10 +145,10 @@ def check_own(source: OwnSource) -> Answer:
     except ValueError as error:
         problems = [str(error)]
     facts = _checked({"name": "own", "path": path}, problems, size, fingerprint)
-    results = ["--results", f"results/{Path(path).stem}"]
-    start = ["python", "sweeps/quickstart.py", *results, "--without", "no privacy"]
-    if source.bounds is not None:
-        start = ["python", "sweeps/amounts.py", *results]
+    sweep = "quickstart" if source.bounds is None else "amounts"
+    start = ["python", f"sweeps/{sweep}.py", "--results", f"results/{Path(path).stem}"]
+    if source.bounds is None:
+        start += ["--without", "no privacy"]
     command = shlex.join([*start, *keys])
     to_do = ["still to do:", *(f"  - {problem}" for problem in problems)]
     if not problems:
@@ -163,9 +163,8 @@ def check_own(source: OwnSource) -> Answer:
 def _described(seen: FileSeen) -> list[Any]:
     rows = []
     for column in seen.columns:
-        counted = None if column.categories is None else f"{column.categories} categories"
-        kind = ", ".join(filter(None, (column.kind, counted)))
-        rows.append((column.name, "; ".join(filter(None, (kind, column.note)))))
+        counted = "" if column.categories is None else f", {column.categories} categories"
+        rows.append((column.name, "; ".join(filter(None, (column.kind + counted, column.note)))))
     classes = seen.classes if isinstance(seen.classes, int) else ", ".join(seen.classes or ())
     stated = f"classes  {classes or 'not given'}"
     if seen.bounds is not None:

@@ -62,8 +62,7 @@ def predict(
         raise ValueError(f"--out is {out}; name a file that ends in .parquet or .csv")
     if not target.parent.is_dir():
         raise ValueError(
-            f"--out is {out}, but the folder {target.parent} does not exist; create it, or name "
-            "another file"
+            f"--out is {out}, but the folder {target.parent} does not exist; create it"
         )
     folder = model_folder(Path(model), trial)
     loaded = load_model(folder, allow_code=allow_code)
@@ -78,14 +77,13 @@ def predict(
         else:
             table.to_parquet(file, index=False)
     notes = [str(each.message) for each in warned if issubclass(each.category, ColumnsIgnored)]
-    names: tuple[str, ...] = ("trial", "method", "epsilon", "delta", "private")
-    known = {name: loaded.facts[name] for name in names}
-    facts = {"file": out, "rows": len(table), "columns": list(table), **known, "notes": notes}
+    facts: dict[str, Any] = {"file": out, "rows": len(table), "columns": list(table)}
+    for name in ("trial", "method", "epsilon", "delta", "private"):
+        facts[name] = loaded.facts[name]
+    facts["notes"] = notes
     line = _line_in_report(folder, trial=loaded.origin.trial)
-    return Answer(
-        facts={**facts, "line": line},
-        words=plain_text({**facts, "method": line or facts["method"]}),
-    )
+    said = plain_text({**facts, "method": line or facts["method"]})
+    return Answer(facts={**facts, "line": line}, words=said)
 
 
 def model_folder(place: Path, trial: str | None) -> Path:
@@ -204,10 +202,10 @@ def publish(
         registry=None if registry is None else Path(registry),
         **how,
     )
+    paid = f"epsilon {shown(found['epsilon'])} at delta {shown(found['delta'])}"
     lines = [
         f"{found['folder']} can be published: {', '.join(found['files'])}",
-        f"trial {found['trial']} is called {found['name']} there; epsilon "
-        f"{shown(found['epsilon'])} at delta {shown(found['delta'])}",
+        f"trial {found['trial']} is called {found['name']} there; {paid}",
     ]
     if found["chosen_among"] > 1 or found["epsilon_with_choice"] > found["epsilon"]:
         lines.append(
