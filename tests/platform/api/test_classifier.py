@@ -27,7 +27,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
-from labeldp.platform.api import fitting, paid_fits
+from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.platform.settings.methods import NAMED
 from labeldp.trainers.data.columns import ColumnsIgnored
@@ -257,12 +257,6 @@ def test_private_files_are_kept_apart() -> None:
     model.private_.pickled = plain.private_.pickled = True
     assert len(pickle.loads(pickle.dumps(plain)).private_) == 1
     assert pickle.loads(pickle.dumps(model)).audit_ == model.audit_
-
-
-def test_a_vault_at_a_reused_address_is_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(paid_fits, "id", lambda _: 7, raising=False)
-    totals = [quick(vault=SharedVault()).fit(X, Y).total_epsilon_ for _ in range(3)]
-    assert totals == [2.0, 4.0, 6.0]
 
 
 @pytest.mark.parametrize("on_disk", [False, True])

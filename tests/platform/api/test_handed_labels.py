@@ -274,12 +274,9 @@ def test_what_may_hand_labels_on_hands_on_each_rows_own(
     [
         (SelectKBest(k=2), "SelectKBest"),
         (LinearDiscriminantAnalysis(), "LinearDiscriminantAnalysis"),
-        (TargetEncoder(), "TargetEncoder"),
         (SelectFromModel(LogisticRegression()), "SelectFromModel"),
         (FeatureUnion([("a", StandardScaler()), ("b", SelectKBest(k=1))]), "SelectKBest"),
         (make_column_transformer((make_pipeline(TargetEncoder()), [0])), "TargetEncoder"),
-        (RFE(LogisticRegression()), "RFE"),
-        (make_column_transformer(("passthrough", [0]), remainder=SelectKBest(k=1)), "SelectKBest"),
         (
             FeatureUnion(
                 [("a", make_column_transformer(("drop", [0]), remainder=TargetEncoder()))]
