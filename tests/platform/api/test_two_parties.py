@@ -33,6 +33,7 @@ from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data import own_files
 from labeldp.trainers.data.files import FileRefused
 from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_table
+from labeldp.trainers.methods.any_model import named_estimator
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -825,6 +826,8 @@ def test_numbers_reach_an_estimator_as_they_are(method: str, tmp_path: Path) -> 
 
     two_parties.fit_release(features, [read_release(tmp_path / "r")], estimator=Watching())
     assert all(np.isin(rows[:, 0], features.a).all() for rows in seen) and seen
+    named = named_estimator("logistic", rows=300, seed=0)
+    model = two_parties.fit_release(features, [read_release(tmp_path / "r")], estimator=named)
     assert model.origin.method.startswith("LogisticRegression on")
 
 
