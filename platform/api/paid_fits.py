@@ -398,19 +398,15 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             return None
         return Groups.of(groups, count=count, most=None if every else self.max_labels_per_person)
 
-    def _labels(
+    def _side(
         self,
         account: FitAccount,
-        labels: SecretLabels,
         rows_of_x: Any,
         names: Any,
-        *,
-        classes: str,
-        fingerprint: str,
-        canaries: int = 0,
-        groups: Groups | None = None,
-    ) -> FitLabels:
-        """Lock the labels of a fit away; arguments are those of `_paying`."""
+        groups: Groups | None,
+        side: PublicSide,
+    ) -> PublicSide:
+        """Complete the public side of a fit by who pays, whom the account gets; as in `_paying`."""
         known = account.rows_of_vault
         if names is not None and groups is not None:
             raise ValueError(
@@ -434,19 +430,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             persons=None if groups is None else groups.persons,
         )
         # Equal rows and names have one store, in which an equal request finds its release.
-        digest = fitting.digest_of(fingerprint, rows_of_x)
+        digest = side.rows
         if known is not None:
             digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
         elif groups is not None:
             digest = hashlib.sha256(account.people.rows.tobytes()).hexdigest()
-        side = PublicSide(
-            rows=digest,
-            classes=classes,
-            num_labels=len(labels.training),
-            people=names if groups is None else None,
-        )
+        side = replace(side, rows=digest, people=names if groups is None else None)
         if groups is not None:
-            labels = replace(labels, persons=groups.used)
             side = side.of_persons(groups)
             if account.copies:  # a vault counts labels or persons, and these are labels
                 side = replace(side, grouping="")
@@ -458,24 +448,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 digests.append(~known.astype(np.uint64))
             places = np.tile(owners.astype(np.uint64), len(digests))
             side = replace(side, values=np.stack([np.concatenate(digests), places]))
-        audit = AuditSettings(canaries=canaries, coin_canaries=canaries) if canaries else None
-        # A vault that is not as it was signed is refused here, before a draw. The lock is not held
-        # longer: fits of several processes go on side by side.
-        with vault.alone():
-            fit_labels = FitLabels(
-                labels,
-                audit=audit,
-                fingerprint=fingerprint,
-                side=side,
-                shared=vault,
-                noise=self._noise(),
-            )
-        account.source = None if self.vault is None else vault.name
-        account.on_disk = vault.folder is not None
-        account.seed = self.noise_seed
-        # As of before this fit, for the warning that labels had paid.
-        account.vault_total = _total_of(vault, delta=self.delta)
-        return fit_labels
+        return side
 
     @contextmanager
     def _paying(
@@ -486,8 +459,11 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         names: Any,
         *,
         num_classes: int,
+        classes: str,
+        fingerprint: str,
         delta: float,
-        **how: Any,
+        canaries: int = 0,
+        groups: Groups | None = None,
     ) -> Iterator[FitLabels]:
         """Lock the labels of a fit away, count what releases cost, and set the fit's price.
 
@@ -499,12 +475,35 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             rows_of_x: Rows that the user gave [N], by which fits of this process add up.
             names: Names of the labels [N], if there are no `groups`; None for their positions.
             num_classes: K of the labels.
+            classes: The classes as a text, which is a part of the vault's identity.
+            fingerprint: Of the public rows.
             delta: At which releases are priced that are not pure.
-            how: `classes`, as a text that is a part of the vault's identity; the `fingerprint` of
-                the public rows; number of `canaries` to plant; persons who pay (`groups`).
+            canaries: Number of canaries to plant.
+            groups: Persons who pay for several labels each.
         """
+        digest = fitting.digest_of(fingerprint, rows_of_x)
+        side = PublicSide(rows=digest, classes=classes, num_labels=len(labels))
+        side = self._side(account, rows_of_x, names, groups, side)
         secret = SecretLabels(training=labels, num_classes=num_classes)
-        fit_labels = self._labels(account, secret, rows_of_x, names, **how)
+        vault = self._shared()
+        # A vault that is not as it was signed is refused here, before a draw. The lock is not held
+        # longer: fits of several processes go on side by side.
+        with vault.alone():
+            fit_labels = FitLabels(
+                secret if groups is None else replace(secret, persons=groups.used),
+                audit=AuditSettings(canaries=canaries, coin_canaries=canaries)
+                if canaries
+                else None,
+                fingerprint=fingerprint,
+                side=side,
+                shared=vault,
+                noise=self._noise(),
+            )
+        account.source = None if self.vault is None else vault.name
+        account.on_disk = vault.folder is not None
+        account.seed = self.noise_seed
+        # As of before this fit, for the warning that labels had paid.
+        account.vault_total = _total_of(vault, delta=self.delta)
         before, _ = account.all_paid(account.vault_total, delta=self.delta)
         for each in account.not_counted():
             warnings.warn(each, PrivacyNotCounted, stacklevel=4)
@@ -516,7 +515,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             LEDGER.add(fit_labels.new_charges(), account.people, source=account.source)
             fit_labels.home.end()
             if self.vault is not None:
-                vault = self._shared()
                 with vault.alone():  # signs its ledger
                     account.vault_total = _total_of(vault, delta=self.delta)
         new = len(fit_labels.new_charges())

@@ -9,7 +9,6 @@ import warnings
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -19,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.guess_risk import PRIORS, guess_after, percent
 from labeldp.platform.api.classifier import LabelPrivateClassifier
+from labeldp.platform.api.fitting import number_rows
 from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.parties import read_table
@@ -56,7 +56,9 @@ def advise(
     if rare is not None:
         _validate.between(0, 0.5, rare=rare)
     generator = np.random.default_rng(seed)
-    given = None if features is None else _numbers(read_table(features), generator)
+    given = None
+    if features is not None:  # as a fit reads them
+        given = number_rows(read_table(features), num_classes=classes).scaled
     rows = rows or (None if given is None else len(given))
     if rows is None:
         raise ValueError("state how many labels there are with --rows, or name --features FILE")
@@ -145,21 +147,6 @@ def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> li
         f"{advice['epsilon']:g} for each of {facts['labels_used']:,} labels, whatever is fitted to "
         "it later. `labeldp release --dry-run` states its size.",
     ]
-
-
-def _numbers(frame: pd.DataFrame, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Return features as numbers [N, F]: of a text its category's own random number."""
-    columns = []
-    for _, column in frame.items():
-        if pd.api.types.is_numeric_dtype(column):
-            values = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
-        else:
-            codes, names = pd.factorize(column)
-            values = generator.normal(size=len(names) + 1)[codes]
-        values[~np.isfinite(values)] = np.nan
-        middle = 0.0 if np.isnan(values).all() else np.nanmean(values)
-        columns.append(np.nan_to_num(values, nan=middle))
-    return np.stack(columns, axis=1)
 
 
 def _made_up(

@@ -174,45 +174,30 @@ def epsilon_pate(
 def calibrate_pate(
     *,
     votes: str | None,
-    epsilon: float,
-    delta: float,
     aggregator: str,
     queries: int | None,
     teachers: int | None,
     answer: int,
+    **price: float,
 ) -> dict[str, Any]:
-    """Find an aggregator's noise for an epsilon, guaranteed for any votes.
+    """Find an aggregator's noise for an epsilon of all answers, guaranteed for any votes.
 
-    It is the noise that a sweep has with this `trainer.epsilon`.
-
-    Args:
-        votes: File of vote counts, of which the shape and the number of teachers are read: they are
-            public.
-        epsilon: Price of all answers together.
-        delta: Its delta.
-        aggregator: Name of an `AggregatorKind`.
-        queries: Number of checked queries, without `votes`; None for as many as answers.
-        teachers: Number of teachers.
-        answer: Number of answers.
+    It is the noise that a sweep has with this `trainer.epsilon`. Of `votes` the shape and the
+    number of teachers are read, which are public.
     """
     if votes is not None:
         counts = _read_votes(votes, queries=queries, teachers=teachers)
         queries = len(counts)
         teachers = int(counts[0].sum())
     kind = AggregatorKind(aggregator)
-    found = PateConfig(
-        ensemble=EnsembleConfig(teachers=teachers or 1, queries=queries or answer),
-        aggregator=kind,
-        epsilon=epsilon,
-        delta=delta,
-        answers=answer,
-    ).calibrated()
+    ensemble = EnsembleConfig(teachers=teachers or 1, queries=queries or answer)
+    found = PateConfig(ensemble=ensemble, aggregator=kind, answers=answer, **price).calibrated()
     assert found.sigma2 is not None, "calibrated"
     return {
         "aggregator": aggregator,
         "accounting": Accounting.DECISION,
         "answer": answer,
-        "delta": delta,
+        "delta": price["delta"],
         "threshold": found.threshold if teachers else None,
         "sigma1": found.sigma1,
         "sigma2": found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1),
@@ -291,8 +276,6 @@ def memorization(
 
 def one_run(
     *,
-    scores: str | None,
-    truth: str | None,
     family: str | None,
     classes: int,
     guesses_fixed: bool,
@@ -302,17 +285,10 @@ def one_run(
 ) -> dict[str, Any]:
     """Bound the epsilon of one training run from below, from counts or from scores.
 
-    Args:
-        scores: File of scores, of which fixed fractions of all canaries are guessed.
-        truth: File of the canaries' true sides, with `scores`.
-        family: Also bound epsilon as if each label had noise of this family by itself.
-        classes: Number of classes of the families on labels.
-        guesses_fixed: Whether the number of guesses was fixed before the release.
-        delta: Delta of the bound.
-        confidence: Probability that the bound holds.
-        **counts: canaries, guesses and correct, or all None.
+    `family` also bounds epsilon as if each label had noise of this family by itself. Of scores,
+    fixed fractions of all canaries are guessed.
     """
-    files = {"scores": scores, "truth": truth}
+    files = {name: counts.pop(name) for name in ("scores", "truth")}
     given = {name for name, value in {**counts, **files}.items() if value is not None}
     if given not in (set(counts), set(files)):
         named = " and ".join(f"--{name}" for name in [*counts, *files] if name in given)
@@ -328,7 +304,7 @@ def one_run(
         "subset": auditing.SubsetFamily(num_classes=classes),
     }
     tight = {} if family is None else {"family": families[family], **settings}
-    if scores is None or truth is None:
+    if files.keys() != given:
         result = {
             "epsilon_low": auditing.one_run_lower_bound(**counts, **settings),
             "ceiling": auditing.one_run_ceiling(canaries=counts["canaries"], **settings),
@@ -338,8 +314,7 @@ def one_run(
             tight["guesses_fixed"] = guesses_fixed
             result["epsilon_tight"] = auditing.tight_lower_bound(**counts, **tight)
         return result
-    values = read_array(scores, what="--scores")
-    coins = read_array(truth, what="--truth")
+    values, coins = (read_array(file, what=f"--{name}") for name, file in files.items())
     result = asdict(auditing.one_run_audit(values, coins, **settings))
     if tight:
         right = auditing.right_guesses(values, coins)

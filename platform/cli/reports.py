@@ -58,28 +58,20 @@ def report(
     tracking_uri: str | None,
     out: str | None,
     edition: str,
-    figure: str | None,
-    to: str | None,
-    table: str | None,
+    **paper: str | None,
 ) -> Answer:
     """Write the report of a results folder or an experiment, for its owner or for the public.
 
-    Args:
-        experiment: Results folder, or name of an experiment.
-        tracking_uri: Tracking store of the experiment.
-        out: File of the report, or new folder of the public edition.
-        edition: "owner" or "public".
-        figure: Name of a figure for a paper, in place of the report.
-        to: File of the figure or of the table.
-        table: Kind of a table for a paper, in place of the report.
+    `paper` names a figure or a table in place of the report, and the file of it.
     """
-    if figure or table or to:
-        if edition == "public" or out or tracking_uri or bool(figure) == bool(table):
+    if any(paper.values()):
+        one = bool(paper["figure"]) != bool(paper["table"])
+        if edition == "public" or out or tracking_uri or not one:
             raise ValueError(
                 "a figure or a table of a paper is made of a results folder alone: "
                 "labeldp report RESULTS --figure NAME --to FILE.pdf, or --table latex [--to FILE]"
             )
-        return _for_paper(Path(experiment), figure=figure, to=to, kind=table)
+        return _for_paper(Path(experiment), **paper)
     if edition == "public":
         if out is None or tracking_uri is not None:
             raise ValueError(
@@ -100,7 +92,7 @@ def report(
 
 
 @owner_only()
-def _for_paper(results: Path, *, figure: str | None, to: str | None, kind: str | None) -> Answer:
+def _for_paper(results: Path, *, figure: str | None, table: str | None, to: str | None) -> Answer:
     from labeldp.platform.report import paper  # it draws, and the other reports do it elsewhere
 
     found = _points(results)
@@ -109,7 +101,7 @@ def _for_paper(results: Path, *, figure: str | None, to: str | None, kind: str |
             raise ValueError(f"--figure {figure} needs a file: --to {figure}.pdf")
         paper.write_figure(found, figure, Path(to))
         return Answer(facts={"figure": to, "points": len(found)}, words=f"figure: {to}")
-    text = paper.table(paper.rows_of(found), kind=str(kind))
+    text = paper.table(paper.rows_of(found), kind=str(table))
     if to is None:
         return Answer(facts={"table": text, "rows": len(found)}, words=text)
     with replacing(Path(to)) as file:
