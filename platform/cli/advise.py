@@ -56,7 +56,7 @@ def advise(
     if rare is not None:
         _validate.between(0, 0.5, rare=rare)
     generator = np.random.default_rng(seed)
-    given = None
+    given: NDArray[Any] | None = None
     if features is not None:  # as a fit reads them
         given = number_rows(read_table(features), num_classes=classes).scaled
     rows = rows or (None if given is None else len(given))
@@ -150,7 +150,7 @@ def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> li
 
 
 def _made_up(
-    features: NDArray[np.float64], classes: int, rare: float | None, generator: np.random.Generator
+    features: NDArray[Any], classes: int, rare: float | None, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """Return labels [N] that follow linearly from the features [N, F], but for some noise."""
     units = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
@@ -163,9 +163,9 @@ def _made_up(
     return labels
 
 
-def _accuracy(model: Any, features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+def _accuracy(model: Any, features: NDArray[Any], labels: NDArray[np.int64]) -> float:
     return float(accuracy_score(labels, model.predict(features)))
 
 
-def _rare_auc(model: Any, features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+def _rare_auc(model: Any, features: NDArray[Any], labels: NDArray[np.int64]) -> float:
     return float(roc_auc_score(labels == 0, model.predict_proba(features)[:, 0]))

@@ -178,7 +178,7 @@ def calibrate_pate(
     queries: int | None,
     teachers: int | None,
     answer: int,
-    **price: float,
+    **price: Any,
 ) -> dict[str, Any]:
     """Find an aggregator's noise for an epsilon of all answers, guaranteed for any votes.
 

@@ -135,11 +135,11 @@ def perform(
     before = warnings.formatwarning
     ignored_before = sys.unraisablehook
 
-    def as_note(message: Warning | str, category: type[Warning], *where: Any) -> str:
+    def as_note(message: Any, category: Any, *where: Any, **line: Any) -> str:
         """A warning of labeldp's own in a line, and others as Python shows them."""
         if category.__module__.startswith("labeldp."):
             return visible(f"note: {message}\n")
-        return before(message, category, *where)
+        return before(message, category, *where, **line)
 
     def ignored(error: "sys.UnraisableHookArgs") -> None:
         """Repeat a Ctrl-C that came during a callback whose errors Python ignores."""

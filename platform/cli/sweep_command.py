@@ -245,8 +245,9 @@ def plan(*, sweep: str | None, **given: Any) -> Answer:
         options = plan_options(loaded, given)
         found = plan_of(loaded, replace(options, price_per_hour=given["price_per_hour"]))
     code = ExitCode.OVER_BUDGET if found.over_budget else ExitCode.CANNOT_FIT
-    own = {key for each in (loaded, *loaded.variants) for key in each.space}
-    own |= {key for each in loaded.variants for key in each.changes}
+    own = {*loaded.space}
+    for each in loaded.variants:
+        own |= {*each.changes, *each.space}
     before = {key: value for key, value in flatten(loaded.base).items() if key not in own}
     rows = [
         {"key": key, "value": value, "set_by": places[key]}

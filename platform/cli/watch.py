@@ -90,7 +90,7 @@ class Watched:
         points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in private]
         spent = told.get("epsilon_spent")
         planned = told.get("epsilon_planned")
-        known = planned is not None and spent is not None
+        left = None if planned is None or spent is None else max(0.0, planned - spent)
         return {
             "sweep": _read(self.folder / "sweep.json").get("sweep", self.folder.name),
             "driver": "running" if alive else "ended",
@@ -109,7 +109,7 @@ class Watched:
             "pareto": pareto(points, sign=sign),
             "points": points,
             "epsilon_spent": spent,
-            "epsilon_left": max(0.0, planned - spent) if known else None,
+            "epsilon_left": left,
             "delta": told.get("delta"),
             "cluster": told.get("cluster"),
             "seconds_left": _left(told, ended=len(every)) if alive else None,
