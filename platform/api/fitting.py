@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import as_numpy, is_torch
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
@@ -201,6 +202,21 @@ def stated_classes(classes: object, labels: NDArray[Any]) -> NDArray[Any]:
     if len(found) < len(listed):
         raise ValueError(f"classes names {len(listed)} classes, but one of them twice")
     return found
+
+
+def stated_bounds(bounds: Any) -> tuple[float, float]:
+    """Return the smallest and the largest amount, which the user states."""
+    try:
+        low, high = map(_validate.plain, bounds)
+        _validate.number(least=low, largest=high)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds is {bounds!r}; state the least and the largest amount, such as bounds=(0, "
+            "500): they are public, and are not read off the amounts"
+        ) from None
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"bounds are {low:g} and {high:g}; two finite numbers, the smaller first")
+    return float(low), float(high)
 
 
 def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:

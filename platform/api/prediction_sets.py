@@ -127,13 +127,7 @@ class PredictionSets(PaysForLabels):
     @property
     def _bounds(self) -> tuple[float, float]:
         stated = getattr(self.model, "bounds", None) if self.bounds is None else self.bounds
-        ends = np.asarray(stated if stated is not None else [], np.float64)
-        if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] >= ends[1]:
-            raise ValueError(
-                f"bounds is {stated!r}; state the least and the largest amount, such as "
-                "bounds=(0, 500): they are public, and are not read off the amounts"
-            )
-        return float(ends[0]), float(ends[1])
+        return fitting.stated_bounds(stated)
 
     def _predicted(self, X: Any) -> Floats:
         """Probabilities [N, K], or amounts [N] between the bounds."""

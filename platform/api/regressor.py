@@ -193,16 +193,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         return asked
 
     def _bounds(self) -> tuple[float, float]:
-        try:
-            least, largest = map(_validate.plain, self.bounds)  # type: ignore[arg-type]
-            _validate.number(least=least, largest=largest)
-            low = float(least)
-            high = float(largest)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"bounds is {self.bounds!r}; state the least and the largest amount, such as "
-                "bounds=(0, 500): they are public, and are not read off the amounts"
-            ) from None
+        low, high = fitting.stated_bounds(self.bounds)
         if self.loss == "poisson" and low < 0:
             raise ValueError(f"bounds begin at {low:g}; the loss 'poisson' takes amounts from 0 on")
         return low, high

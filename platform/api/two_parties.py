@@ -2,16 +2,13 @@
 
 The party with features writes a request (`write_request`): whose labels, by what method, and for
 moment labels the directions of the sums. The party with labels answers it (`answer`): it joins by
-id, computes the sensitivity of the request itself, charges its own vault, and writes a
-release. The first party fits a model to that (`fit_release`). `party_files` reads and writes the
-folders. Nothing here loads torch, Ray or MLflow.
-
-A vault grows: a request for the rows of a later week has new ids, and known ones of people who
-came again and pay on top. A model learns from the releases of several weeks at once.
+id, charges its own vault, and writes a release. The first party fits a model to that
+(`fit_release`). `party_files` reads and writes the folders. Nothing here loads torch, Ray or
+MLflow.
 
 Nothing in a request is trusted. The longest row of its directions, whatever they are, sets the
-noise, so that each label pays the stated epsilon and no more. Requests of one list of ids in
-another order, or of some of them, add up person by person.
+noise, so that each label pays the stated epsilon and no more. Requests for some of the ids, in any
+order and of later weeks, add up person by person.
 """
 
 import hashlib
@@ -105,35 +102,33 @@ def write_request(
     """
     class_numbers((), classes)
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
+    if after and method != "stages":
+        raise ValueError(f"only stages build on earlier releases, but the method is {method}")
     ids = checked_ids(features, id_column, what="the features")
     # Whatever the method: features that `fit` would refuse are refused before a release is paid.
     rows = prepared(features, id_column).scaled
-    facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
+    names = list(map(str, classes))
+    facts = {"method": method, "classes": names, "id_column": id_column}
     arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
-    if method == "stages":
-        known = np.isin(ids, np.concatenate([each.ids for each in after])) if after else None
-        if known is None:
-            # By a public seed: a half that followed labels would be a release.
-            order = np.random.default_rng(seed).permutation(len(ids))
-            chosen = np.sort(order[: (len(ids) + 1) // 2])
-        else:
-            chosen = np.flatnonzero(~known)
-            model = fit_release(features, after, estimator=estimator, seed=seed)
-            # Another order would give each label the prior of another class.
-            known_classes = list(model.classes)
-            if known_classes != list(map(str, classes)):
-                raise ValueError(
-                    f"classes are {', '.join(map(str, classes))}, but those of the first round "
-                    f"{', '.join(known_classes)}; give the same in the same order"
-                )
-            prior = model.predict_proba(features.drop(columns=id_column))[chosen]
-            # In whole steps, which read back to the same channel on any machine.
-            arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
+    if method == "stages" and not after:
+        # By a public seed: a half that followed labels would be a release.
+        order = np.random.default_rng(seed).permutation(len(ids))
+        chosen = np.sort(order[: (len(ids) + 1) // 2])
+    if after:
+        chosen = np.flatnonzero(~np.isin(ids, np.concatenate([each.ids for each in after])))
         if not len(chosen):
             raise ValueError("the releases of `after` cover every id; no label is left to request")
-    elif after:
-        raise ValueError(f"only stages build on earlier releases, but the method is {method}")
+        model = fit_release(features, after, estimator=estimator, seed=seed)
+        # Another order would give each label the prior of another class.
+        if list(model.classes) != names:
+            raise ValueError(
+                f"classes are {', '.join(names)}, but those of the first round "
+                f"{', '.join(model.classes)}; give the same in the same order"
+            )
+        prior = model.predict_proba(features.drop(columns=id_column))[chosen]
+        # In whole steps, which read back to the same channel on any machine.
+        arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
     if method == "moments":
         count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
         weights, question = SumQuestion.asked(rows, count=count, seed=seed)
@@ -364,7 +359,6 @@ def answer(
     with nullcontext() if out is None or shared is None else shared.alone():
         # A vault that is not there is priced as an empty one, and made when nothing is refused.
         found = _priced(question, shared or SharedVault(), out, budget, progress)
-        found = replace(found, vault=None if shared and shared.folder is None else str(place))
         if out is not None and shared is not None:
             _draw(question, shared, out, found, progress)
     if out is not None and shared is None:
@@ -372,9 +366,8 @@ def answer(
         with shared.alone():
             if shared.charges():  # another process was first
                 found = _priced(question, shared, out, budget, progress)
-                found = replace(found, vault=str(place))
             _draw(question, shared, out, found, progress)
-    return found
+    return replace(found, vault=None if shared and shared.folder is None else str(place))
 
 
 def _counted(
@@ -701,10 +694,9 @@ def fit_release(
 def _known_of(
     release: PartyRelease, table: pd.DataFrame, *, parts: int, seed: int
 ) -> tuple[pd.DataFrame, Any]:
-    """Return what one of several releases says of rows of its table, and those rows [n].
+    """Return the rows [n] that a release, one of several, speaks of, and what it says of them.
 
-    Of sums, soft labels [n, K] of as many rows as a model needs; of counts, their evidence; of
-    single labels, the logarithm of the likelihood of each [N, K].
+    Soft labels [n, K] of sums, for as many rows as a model needs; otherwise evidence.
     """
     ids = checked_ids(table, release.id_column, what="the features")
     places = pd.Index(ids).get_indexer(release.ids)

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 from rich import box
 from rich.console import Console
@@ -199,15 +199,14 @@ def table(
     return [*([title] if title else []), drawing, *left_out]
 
 
-def shown(words: Words, *, stream: TextIO | None = None) -> str:
-    """Return text and tables as they are shown on `stream`: standard output if not given.
+def shown(words: Words) -> str:
+    """Return text and tables as they are shown on standard output.
 
     A terminal gets colors, rules, and its own width. Other programs get padded columns and one line
     for each row.
     """
-    where = stream or sys.stdout
-    terminal = where.isatty() and os.environ.get("TERM") != "dumb"
-    console = Console(file=where, highlight=False, width=None if terminal else 100_000)
+    terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    console = Console(file=sys.stdout, highlight=False, width=None if terminal else 100_000)
     lines: list[str] = []
     for part in [words] if isinstance(words, str) else words:
         if isinstance(part, str):

@@ -100,10 +100,13 @@ def _pages(uri: str, address: str) -> list[str]:
             continue
         number = experiment.experiment_id
         runs = client.search_runs([number], TRIALS, order_by=["metrics.epsilon ASC"])
-        facts = ((run.info.run_id, run.data) for run in runs)
         chosen = compared(
-            (run_id, data.tags.get("line", ""), data.metrics.get("epsilon", math.inf))
-            for run_id, data in facts
+            (
+                run.info.run_id,
+                run.data.tags.get("line", ""),
+                run.data.metrics.get("epsilon", math.inf),
+            )
+            for run in runs
         )
         to = links(address, experiment=number, runs=chosen)
         lines = [f"{experiment.name}: {to['table']}", f"charts: {to['chart']}"]
