@@ -418,7 +418,7 @@ VERBS = (
         needed(number, "--mean-trials", "mean number of trials"),
         number("--delta", "delta of the result", default=0.0),
         number("--trial-delta", "delta of one trial", default=0.0),
-        needed(choice, "--distribution", ("geometric", "logarithmic", "poisson"), "of that number"),
+        needed(choice, "--distribution", ("geometric", "logarithmic", "poisson"), "of the trials"),
     ),
     Verb(
         "ledger",
@@ -548,7 +548,12 @@ VERBS = (
         argument("experiment", "FOLDER|EXPERIMENT", "results folder, or an MLflow experiment"),
         option("--tracking-uri", "tracking store of the experiment; by default the sweep's"),
         option("--out", "folder to write; by default the results, or the current one", "DIR"),
-        choice("--edition", ("owner", "public"), "public: no private values", default="owner"),
+        choice(
+            "--edition",
+            ("owner", "public"),
+            "audience of the page; public leaves out private values",
+            default="owner",
+        ),
         choice(
             "--figure",
             ("accuracy_vs_epsilon", "epsilon_m_vs_epsilon"),
