@@ -35,7 +35,7 @@ from labeldp.platform.settings.metrics import (
     refuse_lottery,
 )
 from labeldp.platform.settings.sweep import Sweep, SweepOptions
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.plan import PlanResult, plan_of
 
 if TYPE_CHECKING:

@@ -47,12 +47,19 @@ from labeldp.platform.settings.configuration import (
 )
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Resume, Sweep, SweepOptions
-from labeldp.platform.sweep.config_files import merged, naming
-from labeldp.platform.sweep.overrides import SWEEPS, YAML, load_sweep, parse_overrides, sweep_file
+from labeldp.platform.sweep.config_files import (
+    SWEEPS,
+    YAML,
+    load_sweep,
+    merged,
+    naming,
+    parse_overrides,
+    sweep_file,
+)
 from labeldp.platform.sweep.plan import PlanResult, plan_of
 
 if TYPE_CHECKING:
-    from labeldp.platform.sweep.sweep_report import SweepOutcome
+    from labeldp.platform.sweep.recorder import SweepOutcome
 
 _OPTIONS = (
     *PLAN_OPTIONS,

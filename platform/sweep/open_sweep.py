@@ -55,7 +55,7 @@ _LOADED_BESIDE = (
     "labeldp.platform.report.page",
     "matplotlib.backends.backend_agg",
     "labeldp.platform.sweep.trial_runs",
-    "labeldp.platform.sweep.sweep_report",
+    "labeldp.platform.sweep.recorder",
 )
 _ELSEWHERE = "or choose another folder with --results and add what this one spent"
 

@@ -45,8 +45,15 @@ from labeldp.platform.settings.sweep import (
     plan_trials,
     sized_sweep,
 )
-from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of, releases_of
-from labeldp.platform.sweep.hours import has_gpu, planned_hours
+from labeldp.platform.sweep.cost import (
+    SweepCost,
+    budget_of,
+    check_budget,
+    cost_of,
+    has_gpu,
+    planned_hours,
+    releases_of,
+)
 from labeldp.platform.sweep.search import Search, check_installed, priced, searches_of
 from labeldp.platform.vault.audits import check_room
 from labeldp.trainers.base import FeatureSet

@@ -24,7 +24,7 @@ from labeldp.platform.api.result import load
 from labeldp.platform.settings.configuration import DataSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Resources, Sweep, Variant
-from labeldp.platform.sweep.hours import Images
+from labeldp.platform.sweep.cost import Images
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.pate_settings import TeacherKind
@@ -261,15 +261,15 @@ def sweep_with_a_kill(folder: Path, *, small: bool) -> dict[str, Any]:
 def hours_against_clock(size: Size) -> dict[str, float]:
     """Seconds of some epochs of ALIBI by the plan's measure, and by the clock."""
     from labeldp.platform.settings.sweep import PlannedTrial
-    from labeldp.platform.sweep import hours
+    from labeldp.platform.sweep import cost
 
-    on_gpu = hours.has_gpu()
+    on_gpu = cost.has_gpu()
     trainer = sweep_of(size, "cifar10").base.trainer
     config = replace(sweep_of(size, "cifar10").base, trainer=replace(trainer, epochs=size.epochs))
     trial = PlannedTrial(variant="ALIBI", config=config, point={})
     images = size.images
     parts = trial.config.trainer.work(images.train)
-    planned = sum(hours._seconds(part, images, config.performance, measured=True) for part in parts)
+    planned = sum(cost._seconds(part, images, config.performance, measured=True) for part in parts)
     learner = OnLabels(
         config.trainer.learner(),
         data=images.made_up(images.train),

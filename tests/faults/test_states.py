@@ -13,10 +13,9 @@ import ray
 import torch
 
 from labeldp.platform.cluster import connected
-from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.settings.sweep import plan_trials
 from labeldp.platform.sweep.driver import load_data
-from labeldp.platform.sweep.trial import Checkpoints, TrialOutcome, run_trial
+from labeldp.platform.sweep.trial import Checkpoints, TrialOutcome, run_trial, start_keeper
 from labeldp.platform.vault import home_proxy
 from labeldp.platform.vault.label_home import SecretLabels, TrialLabels
 from tests.faults.small_sweep import EPOCHS, SWEEP

@@ -1,4 +1,4 @@
-"""open_sweep and sweep_report: what an earlier start left, whose coins are secret, reports."""
+"""open_sweep and the report: what an earlier start left, whose coins are secret, reports."""
 
 import csv
 import shutil

@@ -16,7 +16,6 @@ from ray.tune.error import TuneError
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.settings.configuration import (
     AshaStop,
     AuditSettings,
@@ -34,6 +33,7 @@ from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import (
     Checkpoints,
     EarlyStops,
+    Keeper,
     TrialOutcome,
     run_trial,
     tune_trial,
