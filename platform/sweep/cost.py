@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import time
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -318,30 +319,20 @@ _JUDGED = 1 / 3
 _OPERATIONS = 36_830 * 5.0e9
 
 
-@dataclass(frozen=True, kw_only=True)
-class Images:
-    """Size of a data set of images: `shape` is [C, H, W], `test` images are judged each epoch."""
+def made_up_images(size: DataSize, count: int) -> "PublicData":
+    """Return as many images of noise, of the shape and the classes of a data set."""
+    import torch
 
-    shape: tuple[int, ...]
-    num_classes: int
-    train: int
-    test: int
+    from labeldp.trainers.data.labelled_data import PublicData
 
-    def made_up(self, count: int) -> "PublicData":
-        """Return as many images of noise, without a test split."""
-        import torch
-
-        from labeldp.trainers.data.labelled_data import PublicData
-
-        generator = np.random.default_rng(0)
-        images = generator.integers(0, 256, (count, *self.shape), dtype=np.uint8)
-        return PublicData(
-            name="made-up images",
-            num_classes=self.num_classes,
-            train_features=torch.from_numpy(images),
-            test_features=torch.from_numpy(images[:0]),
-            test_labels=np.empty(0, dtype=np.int64),
-        )
+    images = np.random.default_rng(0).integers(0, 256, (count, *size.shape), dtype=np.uint8)
+    return PublicData(
+        name="made-up images",
+        num_classes=size.num_classes,
+        train_features=torch.from_numpy(images),
+        test_features=torch.from_numpy(images[:0]),
+        test_labels=np.empty(0, dtype=np.int64),
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,25 +369,18 @@ def planned_hours(
     data = trials[0].config.data
     if len(size.shape) != 3 or data.features is not FeatureSet.AS_THEY_ARE:
         return None
-    images = Images(
-        shape=size.shape,
-        num_classes=size.num_classes,
-        train=size.num_labels,
-        test=size.num_test,
-    )
-    if _is_small(trials, examples=images.train):
+    examples = size.num_labels
+    if _is_small(trials, examples=examples):
         return None
     paid: set[EnsembleConfig] = set()
     lines: dict[str, float] = {}
     for trial in trials:
         ensembles = set(ensembles_of([trial])) - paid
         paid |= ensembles
-        parts = [each.times(trial.stands_for) for each in trial.config.trainer.work(images.train)]
-        parts += [each for ensemble in ensembles for each in ensemble.work(images.train)]
-        performance = trial.config.performance
-        seconds = [
-            _seconds(each, images, performance, measured=on_gpu is not None) for each in parts
-        ]
+        parts = [each.times(trial.stands_for) for each in trial.config.trainer.work(examples)]
+        parts += [each for ensemble in ensembles for each in ensemble.work(examples)]
+        how = trial.config.performance
+        seconds = [seconds_of(each, size, how, measured=on_gpu is not None) for each in parts]
         lines[trial.variant] = lines.get(trial.variant, 0.0) + math.fsum(seconds) / 3600
     if on_gpu is None:
         return Hours(lines=lines, device="an H200, by counted operations", measured=False)
@@ -426,34 +410,28 @@ def device_name(*, on_gpu: bool) -> str:
 
     if on_gpu:
         return torch.cuda.get_device_name()
-    return f"{torch.get_num_threads()} threads of {_processor()}"
+    about = Path("/proc/cpuinfo")
+    named = re.search(r"model name\s*: (.*)", about.read_text() if about.exists() else "")
+    return f"{torch.get_num_threads()} threads of {named[1] if named else 'a processor'}"
 
 
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
-    except OSError:
-        lines = []
-    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    return next(named, "a processor")
-
-
-def _seconds(part: Work, images: Images, performance: Performance, *, measured: bool) -> float:
+def seconds_of(part: Work, size: DataSize, performance: Performance, *, measured: bool) -> float:
+    """Return seconds of one part of a trial, by a measured rate or by counted operations."""
     network = part.network
     if measured:
-        rate = _rate(network, images, performance)
+        rate = _rate(network, size, performance)
     else:
-        rate = _OPERATIONS / _operations(network.model, network.width, images)
-    return (part.examples + _JUDGED * part.epochs * images.test) / rate
+        rate = _OPERATIONS / _operations(network.model, network.width, size)
+    return (part.examples + _JUDGED * part.epochs * size.num_test) / rate
 
 
 def _rate(
-    network: LearnerConfig | FewLabelsConfig, images: Images, performance: Performance
+    network: LearnerConfig | FewLabelsConfig, size: DataSize, performance: Performance
 ) -> float:
     """Return examples a second, from the kept record of this device or measured now."""
     on_gpu = performance.torch_device().type == "cuda"
     facts = {name: getattr(network, name, None) for name in _SPEED}
-    facts |= {"shape": images.shape, "classes": images.num_classes}
+    facts |= {"shape": size.shape, "classes": size.num_classes}
     key = json.dumps({**facts, **asdict(performance)}, sort_keys=True, default=str)
     file = state_folder() / "rates.json"
     device = device_name(on_gpu=on_gpu)
@@ -463,7 +441,7 @@ def _rate(
         kept = {}
     own = kept.setdefault(device, {})
     if key not in own:
-        own[key] = _measured(network, images, performance)
+        own[key] = _measured(network, size, performance)
         private_folder(file.parent)
         with replacing(file) as written:
             written.write(json.dumps(kept, indent=1).encode())
@@ -471,23 +449,23 @@ def _rate(
 
 
 def _measured(
-    network: LearnerConfig | FewLabelsConfig, images: Images, performance: Performance
+    network: LearnerConfig | FewLabelsConfig, size: DataSize, performance: Performance
 ) -> float:
     """Return examples a second, in steps of full size; on a processor of a size that takes long."""
     if performance.torch_device().type == "cuda":
-        return _rate_of_steps(network, images, performance, steps=_STEPS)[0]
+        return rate_of_steps(network, size, performance, steps=_STEPS)[0]
     batch = 1
     while True:
         batch = min(4 * batch, network.batch_size)
         part = replace(network, batch_size=batch)
-        rate, seconds = _rate_of_steps(part, images, performance, steps=1)
+        rate, seconds = rate_of_steps(part, size, performance, steps=1)
         if batch == network.batch_size or seconds > _LONG:
             return rate
 
 
-def _rate_of_steps(
+def rate_of_steps(
     network: LearnerConfig | FewLabelsConfig,
-    images: Images,
+    size: DataSize,
     performance: Performance,
     *,
     steps: int,
@@ -499,7 +477,7 @@ def _rate_of_steps(
     else:
         network = replace(network, steps_per_epoch=steps)
         each = network.examples_a_step
-    trainer = _trainer(network, images.made_up(steps * network.batch_size), performance)
+    trainer = _trainer(network, made_up_images(size, steps * network.batch_size), performance)
     trainer.epoch()  # chooses kernels, and records the step
     epochs = 0
     begun = time.perf_counter()
@@ -527,14 +505,14 @@ def _trainer(
 
 
 @lru_cache(maxsize=32)
-def _operations(model: ModelName | str, width: int | None, images: Images) -> float:
+def _operations(model: ModelName | str, width: int | None, size: DataSize) -> float:
     """Return operations to learn from an image: three times those to judge it."""
     import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     from labeldp.trainers.models.predictors import NetworkSettings
 
-    data = images.made_up(1)
+    data = made_up_images(size, 1)
     network = NetworkSettings.for_data(data, model=model, width=width).seeded(0).eval()
     counter = FlopCounterMode(display=False)
     with counter, torch.no_grad():

@@ -105,6 +105,16 @@ class Plan:
             return {}
         return {trial.hash(self.fingerprint): trial for trial in self.trials}
 
+    @cached_property
+    def private(self) -> SweepCost | None:
+        """The price of the trials with noise alone; None if there are none."""
+        priced = zip(self.trials, self.cost.epsilons, strict=True)
+        trials = [trial for trial, epsilon in priced if math.isfinite(epsilon)]
+        counted = self.size.held_out > 0
+        if not trials:
+            return None
+        return cost_of(trials, num_classes=self.size.num_classes, with_estimates=counted)
+
     @property
     def audit(self) -> AuditSettings:
         """The attack on every trial."""
@@ -149,12 +159,11 @@ def plan_sweep(
     # Refusals are gathered, not raised: a plan shows all of them at once.
     if size is not None:
         with _noting(refusals):
-            check_amounts(trials, size)
+            check_kind(trials, size)
             sized, trials = _with_canaries(sized, trials, options, size)
             check_priors(trials, examples=size.num_labels, num_classes=size.num_classes)
             for ensemble in ensembles_of(trials):
                 ensemble.check_count(size.num_labels)
-            check_checkpoints(trials, has_test_split=size.has_test_split)
         estimates = {trial.config.evaluation.estimate for trial in trials}
         with _noting(refusals):
             by = resolve(
@@ -265,8 +274,8 @@ def check_processors(
     )
 
 
-def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
-    """Refuse methods for classes on amounts, and the reverse."""
+def check_kind(trials: Sequence[PlannedTrial], size: DataSize) -> None:
+    """Refuse methods for classes on amounts, the reverse, and epochs chosen by no test labels."""
     for trial in trials:
         if trial.config.of_amounts and not size.amounts:
             raise ValueError(
@@ -279,12 +288,8 @@ def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
                 f"method {trial.config.method!r} learns classes, but these labels are amounts; set "
                 "trainer.task=regression"
             )
-
-
-def check_checkpoints(trials: Sequence[PlannedTrial], *, has_test_split: bool) -> None:
-    """Refuse to select an epoch by test labels where there are none."""
-    for trial in trials:
-        if trial.config.evaluation.checkpoint is not Checkpoint.LAST and not has_test_split:
+        selects = trial.config.evaluation.checkpoint is not Checkpoint.LAST
+        if selects and not size.has_test_split:
             raise ValueError(
                 "evaluation.checkpoint is test_selected, and these data have no public test split; "
                 "set evaluation.checkpoint=last"
@@ -370,12 +375,9 @@ def free_epsilon(trials: Sequence[PlannedTrial], *, num_classes: int) -> float:
         return math.inf
     together = cost_of(private, num_classes=num_classes).epsilon_total
     each = [epsilon / trial.estimates_each for trial, epsilon in pairs]
-    return min(together / counts_of(trials), *each)
-
-
-def counts_of(trials: Sequence[PlannedTrial]) -> int:
-    """Return the number of counts; a second price of the same trials adds none."""
-    return sum(trial.estimates for trial in trials if trial.stands_for)
+    # A second price of the same trials stands for none, and adds no counts.
+    counts = sum(trial.estimates for trial in trials if trial.stands_for)
+    return min(together / counts, *each)
 
 
 def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoise | None:
@@ -444,11 +446,9 @@ def check_fit(trials: Sequence[PlannedTrial], splits: Splits) -> None:
     rows = splits.train_features
     if settings.features is not FeatureSet.AS_THEY_ARE:  # columns, which a plan does not compute
         rows = np.zeros((len(rows), 1), dtype=np.float32)
-    asked = [
-        trainer
-        for trainer in dict.fromkeys(trial.config.trainer for trial in trials)
-        if rows.dtype == np.int64 or not _fits_all(trainer, images=rows.ndim == 4)
-    ]
+    every = dict.fromkeys(trial.config.trainer for trial in trials)
+    numbers = rows.dtype != np.int64
+    asked = [each for each in every if not (numbers and _fits_all(each, images=rows.ndim == 4))]
     if not asked:
         return
     import torch

@@ -11,7 +11,6 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from ray import tune
@@ -41,7 +40,6 @@ from labeldp.platform.report.ledger import OF_ALL, read_folder, sentences, sweep
 from labeldp.platform.report.page import write_report
 from labeldp.platform.report.pareto import front_rows, points, same_epsilon
 from labeldp.platform.settings.configuration import flatten, provenance_of, to_yaml
-from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.trial import OUT_OF_MEMORY, forget
 
@@ -158,6 +156,10 @@ class Recorder(Unsaved, tune.Callback):
         cpus, gpus = (sum(each) for each in zip(*sweep.capacity.nodes, strict=True))
         totals = sweep_totals(sweep.home.ledger(), sweep.folder.identity(), delta=plan.delta)
         running = [digest for digest in self._curves if digest not in self.records]
+        if plan.budget is not None:
+            most = plan.budget.epsilon
+        else:
+            most = 0.0 if plan.private is None else plan.private.epsilon_total
         state = {
             "driver": os.getpid(),
             "ended": now,
@@ -169,7 +171,7 @@ class Recorder(Unsaved, tune.Callback):
             "metric": plan.choose_by.metric,
             "smaller_is_better": plan.choose_by.rank(1.0) < 0,
             "epsilon_spent": totals["epsilon_private"],
-            "epsilon_planned": self._planned,
+            "epsilon_planned": most,
             "delta": totals["delta"],
             "cluster": f"{len(sweep.capacity.nodes)} nodes, {cpus:g} cores, {gpus:g} GPUs",
         }
@@ -184,21 +186,6 @@ class Recorder(Unsaved, tune.Callback):
             "epochs": len(self._curves[digest]),
             "of": max(1, planned.config.trainer.epochs),
         }
-
-    @cached_property
-    def _planned(self) -> float:
-        """The budget, or what the private trials may cost together."""
-        plan = self.sweep.plan
-        if plan.budget is not None:
-            return plan.budget.epsilon
-        priced = zip(plan.trials, plan.cost.epsilons, strict=True)
-        private = [trial for trial, epsilon in priced if math.isfinite(epsilon)]
-        if not private:
-            return 0.0
-        counted = plan.size.held_out > 0
-        return cost_of(
-            private, num_classes=plan.size.num_classes, with_estimates=counted
-        ).epsilon_total
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
         if not end["finished"]:

@@ -28,7 +28,7 @@ from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep import trial as trial_module
-from labeldp.platform.sweep.plan import check_checkpoints
+from labeldp.platform.sweep.plan import check_kind
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import (
     Checkpoints,
@@ -41,6 +41,7 @@ from labeldp.platform.sweep.trial import (
 from labeldp.platform.sweep.trial_runs import AshaByGroup, SuggestionSearcher, _fit, scheduler_of
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
+from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import TrainedModel, load_model
@@ -229,7 +230,7 @@ def test_the_best_test_epoch_counts_and_is_labeled_also_after_a_restart(
     (planned,) = plan_trials(Sweep(name="s", base=config))
     assert planned.variant == "s (test_selected)"
     with pytest.raises(ValueError, match="these data have no public test split"):
-        check_checkpoints([planned], has_test_split=False)
+        check_kind([planned], DataSize(num_classes=10, num_labels=200, has_test_split=False))
     with pytest.raises(ValueError, match="'pate' has no one model that every epoch improves"):
         with_changes(config, {"method": "pate"})
 
