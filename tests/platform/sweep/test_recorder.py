@@ -31,6 +31,7 @@ from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import Checkpoints, Keeper
+from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import METRICS, a_charge, a_sweep
 from tests.platform.sweep.stores import new_store
 from tests.trainers.encoders.test_libraries import MADE
@@ -184,17 +185,9 @@ def test_a_half_written_model_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_states_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Here:
-        """An actor in this process."""
-
-        class keep_model:
-            @staticmethod
-            def remote(digest: str, files: Any) -> Any:
-                keeper: Any = Keeper(str(tmp_path), str(tmp_path / "models"))
-                return lambda: keeper.keep_model(digest, files)
-
-    monkeypatch.setattr(ray, "get", lambda call, timeout: call())
-    trial = Checkpoints(keeper=Here(), digest="ab")
+    monkeypatch.setattr(ray, "get", lambda reference, timeout: reference)
+    keeper = Here(Keeper(str(tmp_path), str(tmp_path / "models")))
+    trial = Checkpoints(keeper=keeper, digest="ab")
     model: Any = SimpleNamespace(files=lambda: FILES)
     trial.keep_model(model)
     assert kept_model(tmp_path / "models", "ab") is not None
