@@ -44,14 +44,7 @@ from labeldp.platform.settings.space import (
     Uniform,
     points,
 )
-from labeldp.platform.settings.sweep import (
-    Preset,
-    Resources,
-    Sweep,
-    Variant,
-    resized,
-    variants_of,
-)
+from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant, resized, variants_of
 from labeldp.trainers.base import allowed, fields_of, near_miss
 from labeldp.trainers.data.files import FileRefused, read_bytes
 from labeldp.trainers.settings.own_models import is_address

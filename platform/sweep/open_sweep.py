@@ -24,11 +24,7 @@ from labeldp.mechanisms.ledger import Budget, total_of_prices
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.records.progress import Steps, SweepProgress
-from labeldp.platform.records.results import (
-    ResultsFolder,
-    SweepIdentity,
-    TrialRecord,
-)
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity, TrialRecord
 from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of

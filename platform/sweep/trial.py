@@ -39,12 +39,7 @@ from labeldp.mechanisms.score_histogram import (
 )
 from labeldp.platform.cluster import beside_driver
 from labeldp.platform.records.results import write_model
-from labeldp.platform.settings.configuration import (
-    AshaStop,
-    Checkpoint,
-    TrialConfig,
-    provenance_of,
-)
+from labeldp.platform.settings.configuration import AshaStop, Checkpoint, TrialConfig, provenance_of
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism

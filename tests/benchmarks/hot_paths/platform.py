@@ -1,5 +1,6 @@
 """Records, vaults, tracking and plans of sweeps."""
 
+import contextlib
 import io
 import json
 import os
@@ -23,6 +24,7 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.settings.configuration import TrialConfig, config_hash, with_changes
@@ -33,6 +35,7 @@ from labeldp.platform.sweep.open_sweep import finished_before
 from labeldp.platform.sweep.plan import plan_of
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.benchmarks.benchmark import Work, benchmark, children_seconds
+from tests.benchmarks.large_table import auc, commands, write
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 from tests.source_tree import ROOT
@@ -315,3 +318,34 @@ def _start(scratch: Path) -> Work:
     return Work(
         ours=partial(_run, _READY, scratch), reference=partial(_run, _PLAIN, scratch), check=check
     )
+
+
+# A Parquet file of 40 columns, requested, released and learned in parts.
+
+_ROWS, _AT_ONCE = 16_000, 4_000
+
+
+@benchmark(
+    "large-table",
+    "request, release and fit of 16,000 rows x 40 columns of Parquet in 4 parts",
+    "the same in one part; tests.benchmarks.large_table --rows 10000000 is the full size",
+    mark=0.45,
+    most_megabytes=250,
+    rounds=3,
+)
+def _large(scratch: Path) -> Work:
+    write(scratch, rows=_ROWS)
+    runs = count()
+
+    def run(rows_at_once: int | None) -> str:
+        to = f"{next(runs)}-"
+        for arguments in commands(scratch, rows_at_once=rows_at_once, to=to).values():
+            with contextlib.redirect_stdout(io.StringIO()):
+                assert main(arguments) == 0
+        return f"{to}boosting"
+
+    def check() -> None:
+        for rows_at_once in (None, _AT_ONCE):
+            assert 0.6 < auc(scratch, model=run(rows_at_once)) < 0.823
+
+    return Work(ours=lambda: run(_AT_ONCE), reference=lambda: run(None), check=check)
