@@ -507,6 +507,7 @@ class PlanResult:
 
     Attributes:
         gpu_hours: Of all trials, where they train on GPUs; 0 elsewhere.
+        trials_per_gpu: How many trials share a GPU by `resources.gpu`; 0 where it is no share.
         hours: Of one device, by line. Empty where networks learn from so little that minutes will
             do, or nothing is known of the data.
         hours_device: What the hours are of.
@@ -527,6 +528,7 @@ class PlanResult:
     epsilon_total: float
     delta: float
     gpu_hours: float
+    trials_per_gpu: int
     hours: dict[str, float]
     hours_device: str
     hours_measured: bool
@@ -624,7 +626,8 @@ def _plan_of(
     cost = known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    wants_gpu = known.sweep.resources.gpu > 0
+    share = known.sweep.resources.gpu
+    wants_gpu = share > 0
     hours = None
     if size is not None:
         here = has_gpu() if wants_gpu else False
@@ -642,6 +645,7 @@ def _plan_of(
         epsilon_total=stated(cost.epsilon_total),
         delta=cost.delta,
         gpu_hours=total if wants_gpu else 0.0,
+        trials_per_gpu=int(1 / share) if 0 < share < 1 else 0,
         hours={} if hours is None else dict(hours.lines),
         hours_device="" if hours is None else hours.device,
         hours_measured=hours is not None and hours.measured,
