@@ -58,7 +58,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench $(if $(ONLY),--only $(ONLY))
 
-## make measure  the other measurements: canaries, rates, estimates
+## make measure  the other measurements: canaries, rates
 measure: $(STAMP)
 	$(BIN)/python -m pytest -m benchmark tests/benchmarks tests/mechanisms -s -o timeout=900
 

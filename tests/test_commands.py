@@ -21,7 +21,7 @@ from labeldp.platform.cli.command_line import VERBS, main
 from labeldp.platform.cli.sweep_command import command_of, plan_options
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import leakage_study
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.plan import prepare
 from tests.platform.report.folders import a_folder, keep_a_model
 from tests.platform.sweep.examples import a_record

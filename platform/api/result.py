@@ -26,7 +26,7 @@ from labeldp.platform.settings.configuration import TrialConfig, with_changes
 from labeldp.platform.settings.methods import name_of
 from labeldp.platform.settings.metrics import SCORES, ChooseBy, is_owners, refuse_lottery
 from labeldp.platform.settings.sweep import Sweep, SweepOptions
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.plan import PlanResult, plan_of
 
 if TYPE_CHECKING:

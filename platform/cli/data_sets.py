@@ -16,7 +16,7 @@ from typing import Any
 
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.settings.configuration import ConfigurationError, DataSettings
-from labeldp.platform.sweep.overrides import parse_overrides
+from labeldp.platform.sweep.config_files import parse_overrides
 from labeldp.trainers.base import ExtensionError
 from labeldp.trainers.data.catalog import DATASETS, DataSet, fetch, find
 from labeldp.trainers.data.files import data_root

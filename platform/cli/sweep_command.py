@@ -32,12 +32,19 @@ from labeldp.platform.settings.configuration import (
 )
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Resume, Sweep, SweepOptions
-from labeldp.platform.sweep.config_files import merged, naming
-from labeldp.platform.sweep.overrides import SWEEPS, YAML, load_sweep, parse_overrides, sweep_file
+from labeldp.platform.sweep.config_files import (
+    SWEEPS,
+    YAML,
+    load_sweep,
+    merged,
+    naming,
+    parse_overrides,
+    sweep_file,
+)
 from labeldp.platform.sweep.plan import PlanResult, plan_of
 
 if TYPE_CHECKING:
-    from labeldp.platform.sweep.sweep_report import SweepOutcome
+    from labeldp.platform.sweep.recorder import SweepOutcome
 
 _OPTIONS = (
     *line.PLAN_OPTIONS,
@@ -295,6 +302,8 @@ def _hours(plan: PlanResult) -> list[tuple[str, str]]:
     rows = [(f"hours of {line}", f"{hours:.3g}") for line, hours in plan.hours.items()]
     total = f"{sum(plan.hours.values()):.3g}, {plan.hours_device}"
     rows = [("hours", total), *(rows if len(rows) > 1 else [])]
+    if plan.trials_per_gpu:
+        rows.append(("trials on a GPU", str(plan.trials_per_gpu)))
     return rows if plan.price is None else [*rows, ("price", f"{plan.price:.2f}")]
 
 

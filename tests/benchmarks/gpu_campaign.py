@@ -49,17 +49,9 @@ from labeldp.trainers.methods.settings import (
 )
 from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import (
-    LABEL_SMOOTHING,
-    Flip,
-    Schedule,
-    fast_training,
-)
+from labeldp.trainers.settings.schedules import LABEL_SMOOTHING, Flip, Schedule, fast_training
 from labeldp.trainers.settings.trainer import TrainerConfig
-from labeldp.trainers.settings.training import (
-    LearnerConfig,
-    SelfSupervisedConfig,
-)
+from labeldp.trainers.settings.training import LearnerConfig, SelfSupervisedConfig
 from tests.benchmarks.benchmark import commit, machine
 
 _SMALL_LIMIT = 100

@@ -15,11 +15,11 @@ from ray import tune
 from ray._private.dict import flatten_dict
 
 from labeldp.platform.cluster import Capacity
-from labeldp.platform.records import checkpoints, tracking
+from labeldp.platform.records import tracking
 from labeldp.platform.sweep import open_sweep, trial_runs
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder
-from labeldp.platform.sweep.trial import EarlyStops, tune_trial
+from labeldp.platform.sweep.trial import EarlyStops, Keeper, tune_trial
 from labeldp.platform.sweep.trial_runs import SuggestionSearcher
 from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome
@@ -62,7 +62,7 @@ def _connected(address: str | None) -> Iterator[Capacity]:
 
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
     """What Tune does, one trial at a time."""
-    keeper = Here(checkpoints.Keeper(str(sweep.folder.checkpoints), str(sweep.folder.models)))
+    keeper = Here(Keeper(str(sweep.folder.checkpoints), str(sweep.folder.models)))
     searcher = SuggestionSearcher(recorder) if sweep.suggestions else None
     rule = sweep.plan.sweep.stop
     by = sweep.plan.choose_by

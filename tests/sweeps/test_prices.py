@@ -15,8 +15,8 @@ from labeldp.platform.report.paper_figures import Published, published_for, publ
 from labeldp.platform.settings.configuration import flatten
 from labeldp.platform.settings.sweep import SweepOptions
 from labeldp.platform.sweep import block_check, trial_runs
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.driver import run_sweep
-from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import plan_of, prepare
 from labeldp.platform.vault.vault_store import VoteJournal
 from tests.faults.without_cluster import without_cluster

@@ -10,7 +10,7 @@ import pytest
 from labeldp.platform.cli.command import shown
 from labeldp.platform.cli.data_sets import check_own, check_set
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
-from labeldp.platform.sweep.overrides import parse_overrides
+from labeldp.platform.sweep.config_files import parse_overrides
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
