@@ -19,8 +19,7 @@ seven minutes a trial.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep
+from labeldp.platform.settings.sweep import Grid, Preset, Resources, Sweep
 from labeldp.platform.studies.presets import (
     ALIBI_CIFAR10,
     ALIBI_KEYS,

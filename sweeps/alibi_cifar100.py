@@ -19,8 +19,7 @@ Hardware: a GPU; `labeldp plan` states its hours. At home as `alibi_cifar10`.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.presets import (
     ALIBI_KEYS,
     EPOCHS,

@@ -20,8 +20,7 @@ from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Choice, Grid, Uniform
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Choice, Grid, Preset, Resources, Sweep, Uniform, Variant
 from labeldp.platform.studies.presets import (
     EPOCHS,
     LONGER_EPOCHS,

@@ -19,8 +19,7 @@ from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
 from labeldp.platform.studies.presets import LONGER_EPOCHS, network_preset
 from labeldp.trainers.base import ModelName

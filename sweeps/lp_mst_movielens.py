@@ -19,8 +19,7 @@ from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Sweep
+from labeldp.platform.settings.sweep import Grid, Sweep
 from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
 from labeldp.trainers.methods.settings import RecommenderConfig, RobustLoss
 

@@ -12,8 +12,7 @@ memorized after 80 epochs, not after 30; they cost some accuracy on every line (
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
 
 EPSILONS = {"trainer.epsilon": Grid(0.5, 1.0, 2.0, 4.0, 8.0)}

@@ -22,7 +22,7 @@ from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.figures import _RC, _SOFT, COLORS, spread
 from labeldp.platform.report.wording import bound, number
-from labeldp.platform.settings.space import without_seeds
+from labeldp.platform.settings.sweep import without_seeds
 from labeldp.trainers.data.files import private_folder, replacing
 
 #: Trials in a figure of canaries.

@@ -24,8 +24,7 @@ from typing import Any
 
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.methods import EVERY
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.platform.studies.presets import EPOCHS as NETWORK_EPOCHS
 from labeldp.platform.studies.presets import network_preset
 from labeldp.trainers.base import FeatureSet

@@ -10,8 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Axis, Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Axis, Grid, Preset, Resources, Sweep, Variant
 from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root

@@ -31,12 +31,15 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.space import Axis, Choice, Grid, points
 from labeldp.platform.settings.sweep import (
+    Axis,
+    Choice,
+    Grid,
     Preset,
     Resources,
     Sweep,
     Variant,
+    points,
     resized,
     variants_of,
 )

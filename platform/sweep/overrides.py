@@ -11,8 +11,7 @@ import yaml
 
 import labeldp
 from labeldp.platform.settings.configuration import ConfigurationError
-from labeldp.platform.settings.space import Choice, LogUniform, RandomAxis, Uniform
-from labeldp.platform.settings.sweep import Sweep
+from labeldp.platform.settings.sweep import Choice, LogUniform, RandomAxis, Sweep, Uniform
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.files import FileRefused, read_bytes
 

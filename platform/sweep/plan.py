@@ -35,7 +35,6 @@ from labeldp.platform.settings.configuration import (
     default_epsilon,
 )
 from labeldp.platform.settings.metrics import ChoiceNoise, ChooseBy, resolve
-from labeldp.platform.settings.space import without_seeds
 from labeldp.platform.settings.sweep import (
     CannotFit,
     PlannedTrial,
@@ -44,6 +43,7 @@ from labeldp.platform.settings.sweep import (
     ensembles_of,
     plan_trials,
     sized_sweep,
+    without_seeds,
 )
 from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of, releases_of
 from labeldp.platform.sweep.hours import has_gpu, planned_hours

@@ -22,8 +22,7 @@ from torch.nn import functional
 
 from labeldp.platform.api.result import load
 from labeldp.platform.settings.configuration import DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Resources, Sweep, Variant
 from labeldp.platform.sweep.hours import Images
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.fixmatch import FixMatch

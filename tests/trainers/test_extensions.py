@@ -21,8 +21,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
+from labeldp.platform.settings.sweep import Grid, Sweep, Variant, plan_trials
 from labeldp.trainers.data.catalog import DATASETS, find
 from labeldp.trainers.extensions import ExtensionError
 from labeldp.trainers.methods.settings import AlibiConfig

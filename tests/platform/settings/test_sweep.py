@@ -14,14 +14,19 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.space import Axis, Choice, Grid, LogUniform, Uniform, points
 from labeldp.platform.settings.sweep import (
+    Axis,
+    Choice,
+    Grid,
+    LogUniform,
     Preset,
     Resources,
     Sweep,
     SweepOptions,
+    Uniform,
     Variant,
     plan_trials,
+    points,
     resized,
     sized_sweep,
 )

@@ -26,8 +26,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import PlannedTrial, Sweep, plan_trials
+from labeldp.platform.settings.sweep import Grid, PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.plan import check_checkpoints
 from labeldp.platform.sweep.recorder import Recorder
