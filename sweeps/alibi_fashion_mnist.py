@@ -12,7 +12,7 @@ from labeldp.platform.settings.configuration import AuditSettings, DataSettings,
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 
 SWEEP = Sweep(
     name="alibi_fashion_mnist",

@@ -26,7 +26,7 @@ from labeldp.platform.studies.presets import (
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import LpMstConfig
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import Recipe, Schedule
+from labeldp.trainers.settings.training import Recipe, Schedule
 
 REPETITIONS = 3
 EPOCHS_PER_STAGE = 200

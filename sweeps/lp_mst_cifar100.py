@@ -30,7 +30,7 @@ from labeldp.platform.studies.presets import (
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import LpMstConfig
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 
 #: Of every line at full size.
 TRAINING: Mapping[str, Any] = {

@@ -24,7 +24,7 @@ from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
 from labeldp.platform.studies.presets import LONGER_EPOCHS, network_preset
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import LpMstConfig, Randomizer
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.
 LINES: Mapping[str, Mapping[str, Any]] = {

@@ -14,7 +14,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.trainers.methods.settings import PriorLabelsConfig, PriorSource
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 
 SWEEP = Sweep(
     name="moments_on_embeddings",

@@ -15,7 +15,7 @@ from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.performance import threads
-from labeldp.trainers.settings.estimators import Predictor
+from labeldp.trainers.settings.trainer import Predictor
 
 #: Images at least so high and wide are described by patches; smaller ones are taken as they are.
 SMALLEST_PATCHED = 16

@@ -65,7 +65,7 @@ from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
 from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
-from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
+from labeldp.trainers.settings.trainer import EstimatorPredictor, Predictor
 
 #: One row's share of the squares of a direction above which it is named: a sum of few labels.
 ISOLATED = 0.1

@@ -21,8 +21,7 @@ from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.encoders.pretraining import described, pretrain, training_images
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.training import EpochMetrics, SelfSupervisedConfig, TrainingDiverged
 
 #: Penalty of the probe, on standardized vectors.
 _RIDGE = 1000.0

@@ -548,7 +548,7 @@ class TrialConfig:
     data: DataSettings = key(DataSettings(), "The data set.")
     audit: AuditSettings = key(AuditSettings(), "How privacy is attacked.")
     noise: NoiseSettings = key(NoiseSettings(), "Where the labels' noise comes from.")
-    trainer: Any = key(AlibiConfig(), "The method's settings: a `TrainerConfig`.")
+    trainer: Any = key(AlibiConfig(), "The method's settings.")
     performance: Performance = key(Performance(), "Device and precision.")
     evaluation: EvaluationSettings = key(EvaluationSettings(), "How accuracy is estimated.")
     models: ModelSettings = key(ModelSettings(), "Whether the trained model is kept.")

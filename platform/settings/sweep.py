@@ -1,9 +1,9 @@
 """A sweep as files in `sweeps/` describe it, the options of a run, and the trials that they make.
 
 Files in `sweeps/` build one `Sweep` each and pass it to `sweep_command.main`. Nothing here starts
-anything. All trials are listed before the first one starts: the plan is exact, the budget checkable,
-and a resumed sweep the same one. Grids are tried in full, random axes by seeded independent draws,
-as the price of selection presumes (Papernot and Steinke, ICLR 2022).
+anything. All trials are listed before the first one starts: the plan is exact, the budget can be
+checked, and a resumed sweep is the same one. Grids are tried in full, random axes by seeded
+independent draws, as the price of selection presumes (Papernot and Steinke, ICLR 2022).
 
 >>> list(points({"a": Grid(1, 2), "b": Uniform(0.0, 1.0)}, samples=1, seed=0))[0]["a"]
 1

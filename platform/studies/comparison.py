@@ -30,7 +30,7 @@ from labeldp.platform.studies.presets import network_preset
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.pate_settings import AggregatorKind, StudentKind
 from labeldp.trainers.methods.settings import AlibiConfig, PriorSource
-from labeldp.trainers.settings.schedules import (
+from labeldp.trainers.settings.training import (
     FULL_WIDTH,
     HALF_WIDTH,
     LABEL_SMOOTHING,

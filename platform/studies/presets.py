@@ -23,13 +23,14 @@ from labeldp.trainers.methods.pate_settings import (
 )
 from labeldp.trainers.methods.settings import Noise
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import (
+from labeldp.trainers.settings.training import (
     FULL_WIDTH,
     LABEL_SMOOTHING,
+    FixMatchConfig,
+    WeakBranch,
     as_changes,
     fast_training,
 )
-from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
 
 #: `--smoke`: 2,000 images, two epochs of a small CNN in single precision.
 SMALL_CNN: Mapping[str, Any] = {

@@ -46,7 +46,7 @@ from labeldp.platform.settings.sweep import (
 from labeldp.platform.sweep.overrides import AXES, Loader, axis_of, load_sweep
 from labeldp.trainers.base import allowed, fields_of, near_miss
 from labeldp.trainers.data.files import read_bytes
-from labeldp.trainers.settings.own_models import is_address
+from labeldp.trainers.settings.training import is_address
 
 #: Values in a file at most: aliases of aliases would fill the memory.
 MOST_VALUES = 10_000

@@ -50,16 +50,14 @@ from labeldp.trainers.methods.settings import (
 )
 from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import (
+from labeldp.trainers.settings.trainer import TrainerDefaults
+from labeldp.trainers.settings.training import (
     LABEL_SMOOTHING,
     Flip,
-    Schedule,
-    fast_training,
-)
-from labeldp.trainers.settings.trainer import TrainerConfig
-from labeldp.trainers.settings.training import (
     LearnerConfig,
+    Schedule,
     SelfSupervisedConfig,
+    fast_training,
 )
 from tests.benchmarks.benchmark import commit, machine
 
@@ -221,12 +219,12 @@ class TrialStep(Step):
     """
 
     row: str
-    config: TrainerConfig
+    config: TrainerDefaults
     seed: int = 0
     start: Start = Start.IMAGES
     needs_seconds: float = 30.0
 
-    def _config(self, place: Place) -> TrainerConfig:
+    def _config(self, place: Place) -> TrainerDefaults:
         if self.start is not Start.WEIGHTS:
             return self.config
         assert isinstance(self.config, LearnerConfig) and self.after is not None

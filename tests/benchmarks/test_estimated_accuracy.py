@@ -18,7 +18,7 @@ from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 from tests.real_data import real_data_root
 
 pytestmark = [pytest.mark.benchmark, pytest.mark.timeout(7200)]

@@ -45,9 +45,14 @@ from labeldp.trainers.methods.settings import (
     StagedMomentsConfig,
     TableStackConfig,
 )
-from labeldp.trainers.settings.schedules import Recipe, TrainingDiverged
 from labeldp.trainers.settings.trainer import PlannedCharge, Trainer
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig
+from labeldp.trainers.settings.training import (
+    FixMatchConfig,
+    LearnerConfig,
+    Recipe,
+    TrainingDiverged,
+    VatConfig,
+)
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import FEW_LABELS, ON_CPU, SeededVault, small_table
 

@@ -39,8 +39,12 @@ from labeldp.trainers.models.networks import seeded, smallest_view
 from labeldp.trainers.models.optimization import AdamW, batches
 from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.schedules import EpochMetrics, Schedule, rate_factor
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.training import (
+    EpochMetrics,
+    Schedule,
+    SelfSupervisedConfig,
+    rate_factor,
+)
 
 #: Pull of weights to 0, and the fraction of the epochs in which the rate rises.
 _WEIGHT_DECAY = 1e-4

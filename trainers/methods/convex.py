@@ -35,8 +35,8 @@ from labeldp.trainers.methods.settings import (
     RobustLoss,
 )
 from labeldp.trainers.models.predictors import LinearPredictor, with_constant
-from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, LabelSource, Trainer, released
+from labeldp.trainers.settings.training import EpochMetrics
 
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
 _TRUE_GRADIENT = 2.0

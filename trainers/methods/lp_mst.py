@@ -50,12 +50,11 @@ from labeldp.trainers.methods.settings import (
 )
 from labeldp.trainers.models.learner import Learner, OnLabels
 from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, Trainer, without_labels
-from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.settings.training import EpochMetrics, LearnerConfig
 
 if TYPE_CHECKING:
-    from labeldp.trainers.settings.estimators import Predictor
+    from labeldp.trainers.settings.trainer import Predictor
 
 #: Released labels of one stage: `rows` [M] are training examples, `noisy` their labels [M] or sets
 #: bool [M, K], `evidence` targets of the loss [M, K].

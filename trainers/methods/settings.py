@@ -35,9 +35,8 @@ from labeldp.trainers.base import (
     settings,
 )
 from labeldp.trainers.data.own_files import existing, npy_array
-from labeldp.trainers.settings.schedules import Schedule
 from labeldp.trainers.settings.trainer import Given, PlannedCharge, Trainer, TrainerDefaults
-from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model, Work
+from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model, Schedule, Work
 
 LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | SubsetSelection | NoNoise
 _EPSILON = "Privacy loss per label."

@@ -18,7 +18,7 @@ from labeldp.trainers.data.kept_objects import Kept
 from labeldp.trainers.data.sparse_rows import SparseRows, dense_of
 from labeldp.trainers.data.stored import Stored
 from labeldp.trainers.models.smooth_functions import CLIPPED, SmoothFunctions
-from labeldp.trainers.settings.estimators import Predictor
+from labeldp.trainers.settings.trainer import Predictor
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -39,7 +39,7 @@ from labeldp.trainers.methods.attribute_inference import (
     adult_votes,
     infer_attribute,
 )
-from labeldp.trainers.settings.schedules import Flip
+from labeldp.trainers.settings.training import Flip
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import swept
 from tests.platform.sweep.examples import a_record, a_sweep, an_outcome

@@ -43,7 +43,7 @@ from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
 from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import TrainedModel, load_model
-from labeldp.trainers.settings.schedules import TrainingDiverged
+from labeldp.trainers.settings.training import TrainingDiverged
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
 from tests.platform.vault.homes import DRIVER, home_settings
