@@ -15,8 +15,7 @@ import sys
 from dataclasses import replace
 
 from labeldp.mechanisms import Budget, ConfidentGNMax
-from labeldp.platform.studies.leakage_study import LeakageStudy, main
-from labeldp.trainers.methods.attribute_inference import AdultEnsemble
+from labeldp.platform.studies.leakage_study import AdultEnsemble, LeakageStudy, main
 
 STUDY = LeakageStudy(
     ensemble=AdultEnsemble(),

@@ -71,7 +71,7 @@ class QuietConfig:
 
 
 @settings
-class InheritingConfig(TrainerDefaults, QuietConfig):
+class InheritingConfig(QuietConfig, TrainerDefaults):
     """The same, with the defaults."""
 
 

@@ -24,7 +24,7 @@ from labeldp.platform.settings.methods import (
     NamedMethod,
     named,
 )
-from labeldp.platform.studies.comparison import comparison
+from labeldp.platform.studies.presets import comparison
 from labeldp.trainers.data.labelled_data import PublicData, load
 from tests.mechanisms.test_declared_failures import every_mechanism
 from tests.source_tree import ROOT

@@ -22,8 +22,15 @@ from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.settings.configuration import ConfigurationError
 from labeldp.platform.settings.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
-from labeldp.platform.studies.comparison import EPSILONS, REPETITIONS, comparison
-from labeldp.platform.studies.leakage_study import LeakageStudy, main
+from labeldp.platform.studies.leakage_study import (
+    AdultEnsemble,
+    Attribute,
+    LeakageStudy,
+    adult_votes,
+    infer_attribute,
+    main,
+)
+from labeldp.platform.studies.presets import EPSILONS, REPETITIONS, comparison
 from labeldp.platform.sweep import block_check
 from labeldp.platform.sweep.block_check import compare, run_blocks, table
 from labeldp.platform.sweep.cost import cost_of
@@ -33,12 +40,6 @@ from labeldp.platform.sweep.sweep_report import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.methods.attribute_inference import (
-    AdultEnsemble,
-    Attribute,
-    adult_votes,
-    infer_attribute,
-)
 from labeldp.trainers.settings.training import Flip
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import swept
