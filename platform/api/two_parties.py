@@ -60,10 +60,15 @@ from labeldp.trainers.methods.any_model import (
     named_estimator,
     some_of,
 )
-from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
-from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence
+from labeldp.trainers.methods.table_stack import (
+    CountEvidence,
+    Evidence,
+    LabelEvidence,
+    fit_stack,
+    fit_to_evidence,
+)
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.trainer import EstimatorPredictor, Predictor
 

@@ -17,9 +17,8 @@ from sklearn.preprocessing import StandardScaler
 
 from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import SINGLE, privatize
-from labeldp.trainers.methods.evidence import LabelEvidence
 from labeldp.trainers.methods.smooth_sums import SumQuestion
-from labeldp.trainers.methods.table_stack import fit_to_evidence
+from labeldp.trainers.methods.table_stack import LabelEvidence, fit_to_evidence
 from labeldp.trainers.models.trained_model import load_model
 
 CLASSES = ["no", "perhaps", "yes"]

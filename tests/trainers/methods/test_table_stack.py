@@ -21,9 +21,14 @@ from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.platform.api import fitting
 from labeldp.platform.settings.methods import sums_of_many
 from labeldp.trainers.data.conversions import SECRETS, conversions
-from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.settings import StackRelease, TableStackConfig, kept_information
-from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
+from labeldp.trainers.methods.table_stack import (
+    CountEvidence,
+    Evidence,
+    LabelEvidence,
+    fit_and_predict,
+    fit_stack,
+)
 from labeldp.trainers.models.table_models import Inverted, Logistic, Stack
 from labeldp.trainers.models.trained_model import load_model
 
