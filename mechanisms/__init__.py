@@ -49,10 +49,7 @@ from labeldp.mechanisms.channels import (
     SubsetSelection as SubsetSelection,
     optimal_channel as optimal_channel,
 )
-from labeldp.mechanisms.cluster_prior import (
-    ClusterHistograms as ClusterHistograms,
-    prior_from_histograms as prior_from_histograms,
-)
+from labeldp.mechanisms.cluster_prior import ClusterHistograms as ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
 from labeldp.mechanisms.ledger import (
     Budget as Budget,

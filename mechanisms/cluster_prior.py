@@ -8,8 +8,8 @@ with a small budget of their own; the noisy counts become the prior of `RRWithPr
 >>> clusters = np.array([0, 0, 0, 1, 1, 1])
 >>> labels = np.array([0, 0, 0, 1, 1, 0])
 >>> counts = mechanism.release(labels, clusters, generator=np.random.default_rng(7))
->>> prior_from_histograms(counts, clusters).shape
-(6, 2)
+>>> counts.shape
+(2, 2)
 """
 
 import math
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import AnyArray, as_numpy, like
+from labeldp.mechanisms._validate import AnyArray, like
 from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_laplace
 
@@ -68,24 +68,3 @@ class ClusterHistograms(PureMechanism, DrawnExactly):
         np.add.at(counts, (groups, exact), 1)
         noise = discrete_laplace(generator, scale=2 / self.epsilon, shape=counts.shape)
         return like(counts + noise, labels)
-
-
-def prior_from_histograms(
-    counts: AnyArray, clusters: AnyArray, *, smoothing: float = 0.0
-) -> AnyArray:
-    """Prior [N, K] of every example: the positive part of its cluster's counts, normalized.
-
-    `smoothing` is added to every count after negative ones are raised to 0, so that no class is
-    ruled out by noise. Rows are uniform where a cluster has no positive count.
-    """
-    _validate.non_negative(smoothing=smoothing)
-    table = as_numpy(counts).astype(np.float64)
-    if table.ndim != 2 or table.shape[1] < 2:
-        raise ValueError(f"counts has shape {table.shape}; it must be [C, K], K at least 2")
-    missing = ~np.isfinite(table).all(axis=1)
-    _validate.refuse_entries(missing, table, "counts", "its entries must be finite")
-    groups = _validate.labels(clusters, num_classes=len(table), name="clusters")
-    weights = np.maximum(table, 0.0) + smoothing
-    weights[weights.sum(axis=1) == 0] = 1.0
-    prior = weights / weights.sum(axis=1, keepdims=True)
-    return like(prior[groups], counts)

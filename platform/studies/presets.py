@@ -99,6 +99,37 @@ def network_preset(
     )
 
 
+def sweep_of_paper(
+    name: str,
+    *,
+    data: str,
+    trainer: Any,
+    method: str = "alibi",
+    network: Preset,
+    home: Preset,
+    paper: Preset | None = None,
+    **more: Any,
+) -> Sweep:
+    """Return the sweep of a paper's table on a GPU, in bfloat16, with 1,000 canaries.
+
+    `more` is as of `Sweep`. The preset `paper` is the sweep's own size where none is given.
+    """
+    return Sweep(
+        name=name,
+        base=TrialConfig(
+            method=method,
+            data=DataSettings(name=data),
+            audit=AuditSettings(canaries=1000, coin_canaries=100),
+            trainer=trainer,
+            performance=Performance(precision=Precision.AUTO, channels_last=True),
+        ),
+        resources=Resources(gpu=1),
+        needs_gpu=True,
+        presets={"paper": paper or Preset(needs_gpu=True), "network": network, "home": home},
+        **more,
+    )
+
+
 def pate_preset(student: StudentKind = StudentKind.NETWORK) -> Preset:
     """Return `home` of a sweep of PATE-FM, with 40 passes over a shard or the answers.
 
@@ -208,29 +239,20 @@ def pate_fm(
     teacher: FixMatchConfig,
     student: FixMatchConfig,
 ) -> Sweep:
-    """Return the sweep of PATE-FM on a data set at levels of `TABLE_3`, in bfloat16 on GPUs."""
-    return Sweep(
-        name=f"pate_fm_{data}",
-        base=TrialConfig(
-            method="pate",
-            data=DataSettings(name=data),
-            audit=AuditSettings(canaries=1000, coin_canaries=100),
-            trainer=PateConfig(
-                ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, fixmatch=teacher),
-                student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=student),
-            ),
-            performance=Performance(precision=Precision.AUTO, channels_last=True),
+    """Return the sweep of PATE-FM on a data set at levels of `TABLE_3`."""
+    return sweep_of_paper(
+        f"pate_fm_{data}",
+        data=data,
+        method="pate",
+        trainer=PateConfig(
+            ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, fixmatch=teacher),
+            student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=student),
         ),
         variants=levels(TABLE_3, rows),
-        resources=Resources(gpu=1),
         teacher=Resources(gpu=1),
-        needs_gpu=True,
         smoke=_FIXMATCH_SMOKE,
-        presets={
-            "paper": Preset(needs_gpu=True),
-            "network": pate_preset(StudentKind.FIXMATCH),
-            "home": pate_preset(),
-        },
+        network=pate_preset(StudentKind.FIXMATCH),
+        home=pate_preset(),
     )
 
 

@@ -144,7 +144,7 @@ def plan_sweep(
         with _noting(refusals):
             check_amounts(trials, size)
             sized, trials = _with_canaries(sized, trials, options, size)
-            check_priors(trials, examples=size.num_labels, num_classes=size.num_classes)
+            check_priors(trials, examples=size.num_labels)
             for ensemble in ensembles_of(trials):
                 ensemble.check_count(size.num_labels)
             check_checkpoints(trials, has_test_split=size.has_test_split)
@@ -284,12 +284,12 @@ def check_checkpoints(trials: Sequence[PlannedTrial], *, has_test_split: bool) -
             )
 
 
-def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: int) -> None:
+def check_priors(trials: Sequence[PlannedTrial], *, examples: int) -> None:
     """Refuse priors that can't be made of these data, before the first trial."""
     for prior, seen in {(each.config.trainer.prior, each.config.data.features) for each in trials}:
         if prior is None:
             continue
-        prior.check_size(examples=examples, num_classes=num_classes)
+        prior.check_size(examples)
         if FeatureSet.AS_THEY_ARE not in (prior.features, seen):
             raise ValueError(
                 f"trainer.prior.features is {prior.features}, but data.features={seen} leaves no "

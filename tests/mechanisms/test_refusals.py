@@ -37,7 +37,7 @@ from labeldp.mechanisms.calibration import (
     price_laplace,
 )
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection, optimal_channel
-from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
+from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_channels import best_subset_size
 from labeldp.mechanisms.label_moments import LabelMoments
@@ -179,9 +179,6 @@ SUBSET = partial(SubsetSelection, epsilon=1.0, num_classes=10, subset_size=9)
 CHANNEL = partial(optimal_channel, prior=[0.5, 0.5], epsilon=1.0)
 MOMENTS = partial(LabelMoments(noise_std=1.0, num_classes=3).release, **DRAWN, weights=np.eye(2))
 HISTOGRAMS = partial(ClusterHistograms(epsilon=1.0, num_classes=3).release, **DRAWN, clusters=TWO)
-OF_HISTOGRAMS = partial(
-    prior_from_histograms, counts=np.array([[1.0, 2.0]]), clusters=ints(0), smoothing=0.0
-)
 WITH_PRIOR = partial(RRWithPrior(epsilon=1.0).release, **DRAWN, prior=HALVES)
 NOISY = partial(RRWithPrior(epsilon=1.0).log_likelihood, noisy=ints(0), prior=[[0.9, 0.1, 0.0]])
 SHARP = partial(tempered, logits=np.array([[0.0, 0.0], [0.0, -INF]]), temperature=1.0)
@@ -233,10 +230,6 @@ RELEASES: list[Row] = [
     (HISTOGRAMS, {"clusters": ints(0, -1)}, r"clusters\[1\] is -1"),
     (HISTOGRAMS, {"clusters": np.array([0.0, 1.0])}, "float64"),
     *out_of_range(partial(ClusterHistograms, epsilon=1.0, num_classes=2), epsilon=[1e-12]),
-    (OF_HISTOGRAMS, {"counts": np.array([[1.0, 2.0], [NAN, 0.0]])}, "counts row 1"),
-    (OF_HISTOGRAMS, {"counts": np.ones(3)}, "counts has shape"),
-    (OF_HISTOGRAMS, {"clusters": ints(0, 1)}, r"clusters\[1\] is 1"),
-    *out_of_range(OF_HISTOGRAMS, smoothing=[-1.0]),
     (WITH_PRIOR, {"prior": [[0.5, 0.5], [0.5, 0.4]]}, "prior row 1 .* sum 0.9"),
     (WITH_PRIOR, {"prior": np.array([0.5, 0.5])}, "shape"),
     (WITH_PRIOR, {"prior": HALVES[:1]}, "prior has 1 rows and labels 2"),

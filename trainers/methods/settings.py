@@ -6,9 +6,7 @@ from itertools import accumulate
 from typing import Unpack, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountNoise, AmountSums
@@ -34,7 +32,6 @@ from labeldp.trainers.base import (
     key,
     settings,
 )
-from labeldp.trainers.data.own_files import existing, npy_array
 from labeldp.trainers.settings.trainer import Given, PlannedCharge, Trainer, TrainerDefaults
 from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model, Schedule, Work
 
@@ -108,12 +105,11 @@ class PriorSource(StrEnum):
     CLUSTERS = "clusters"
     MOMENTS = "moments"
     SMOOTH_SUMS = "smooth_sums"
-    FILE = "file"
 
     @property
     def asks_labels(self) -> bool:
         """Whether it costs something."""
-        return self not in (PriorSource.UNIFORM, PriorSource.FILE)
+        return self is not PriorSource.UNIFORM
 
 
 @settings
@@ -123,8 +119,7 @@ class PriorSettings:
     source: PriorSource = key(
         PriorSource.UNIFORM,
         "Source of the prior: `uniform` (no prior), `clusters` (noisy class counts of k-means "
-        "clusters), `moments` (noisy sums of labels), `smooth_sums` (the same for tables) or "
-        "`file` (your own).",
+        "clusters), `moments` (noisy sums of labels) or `smooth_sums` (the same for tables).",
     )
     share: Share = key(
         0.5,
@@ -148,10 +143,6 @@ class PriorSettings:
     smoothing: Share = key(
         0.01, "Weight of the uniform distribution in each row, so that no class has probability 0."
     )
-    path: File | None = key(
-        None,
-        "Your own prior, for `file`: an `.npy` of probabilities [N, K], made without the labels.",
-    )
     seed: Whole = key(0, "Seed of k-means and landmarks. It is public.")
     features: FeatureSet = key(
         FeatureSet.AS_THEY_ARE,
@@ -164,11 +155,6 @@ class PriorSettings:
     )
 
     def __post_init__(self) -> None:
-        if (self.path is None) is (self.source is PriorSource.FILE):
-            raise ValueError(
-                f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
-                "probabilities [N, K], and no other source takes one"
-            )
         learned_of = self.features is not FeatureSet.AS_THEY_ARE or self.encoder is not None
         if learned_of and not self.source.asks_labels:
             raise ValueError(
@@ -184,16 +170,14 @@ class PriorSettings:
         spent = min(self.share * epsilon, self.most_epsilon)
         return spent, epsilon - spent
 
-    def check_size(self, *, examples: int, num_classes: int) -> None:
-        """Refuse data that the prior cannot be made of, before any request or payment."""
+    def check_size(self, examples: int) -> None:
+        """Refuse fewer examples than clusters, before any request or payment."""
         if self.source is PriorSource.CLUSTERS and (self.clusters or 0) > examples:
             raise ValueError(
                 f"clusters is {self.clusters}, but there are {examples} examples; leave it out, or "
                 "take at most one cluster per example, and far fewer for counts that noise does "
                 "not drown"
             )
-        if self.path is not None:
-            self.read(examples=examples, num_classes=num_classes)
 
     def number_of_clusters(self, mechanism: ClusterHistograms, *, examples: int) -> int:
         """Return how many clusters are counted; no label affects it."""
@@ -202,21 +186,6 @@ class PriorSettings:
         enough = int(_CLUSTER_NOISE * examples / mechanism.noise_std)
         most = min(examples // _LEAST_CLUSTER, _MOST_CLUSTERS)
         return max(2, min(max(enough, _FEWEST_CLUSTERS), most))
-
-    def read(self, *, examples: int, num_classes: int) -> NDArray[np.float64]:
-        """Return the user's own prior [N, K], or refuse a file that does not hold it."""
-        path = self.path
-        assert path is not None
-        values = npy_array(existing(path, key="trainer.prior.path"))
-        if not np.issubdtype(values.dtype, np.number):
-            raise ValueError(f"{path} holds no array of numbers; write one with numpy.save")
-        prior = _validate.probabilities(values, name=f"prior in {path}", num_classes=num_classes)
-        if len(prior) != examples:
-            raise ValueError(
-                f"prior in {path} has {len(prior)} rows, but there are {examples} training "
-                "examples; it needs a row for each, in their order"
-            )
-        return prior
 
     def mechanism(
         self, *, epsilon: float, delta: float, num_classes: int
@@ -360,10 +329,7 @@ class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
             raise ValueError("prior.source is uniform; there is nothing to learn from it")
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
-        """Return what a trial will pay: one release, shared by all trials with the same prior.
-
-        None for the user's own, which was made without the labels.
-        """
+        """Return what a trial will pay: one release, shared by all trials with the same prior."""
         return self.prior.planned_charge(
             epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
         )

@@ -114,7 +114,7 @@ def test_no_features_of_features() -> None:
     data = replace(trial.config.data, features=FeatureSet.PATCHES)
     changed = replace(trial, config=replace(trial.config, data=data))
     with pytest.raises(ValueError, match=r"features is random_patches, but data\.features=patches"):
-        check_priors([changed], examples=50_000, num_classes=10)
+        check_priors([changed], examples=50_000)
 
 
 # attribute_inference: the attack against hand-made votes, and on a small file like Adult.

@@ -80,8 +80,8 @@ def test_staged_moments_stop_at_the_budget() -> None:
     assert given[1].epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-6)
 
 
-def test_one_stage_under_other_files_priors_is_not_one_release_in_the_plan() -> None:
-    priors = [PriorSettings(source=PriorSource.FILE, path=path) for path in ("a.npy", "b.npy")]
+def test_one_stage_under_other_priors_is_not_one_release_in_the_plan() -> None:
+    priors = [PriorSettings(source=PriorSource.CLUSTERS, clusters=count) for count in (10, 20)]
     plans = {
         replace(LP_MST, stages=1, prior=prior).planned_charge(num_classes=10, seed=seed).release
         for prior in (PriorSettings(), *priors)
