@@ -104,11 +104,6 @@ class NamedMethod:
         return self.estimator and self.pure
 
 
-def _staircase(*, epsilon: float, delta: float, num_classes: int) -> StaircaseChannel:
-    """Return the channel of each stage; it is pure, and of any number of classes."""
-    return StaircaseChannel(epsilon=epsilon)
-
-
 _MOMENTS: Mapping[str, Any] = {"trainer.prior.source": PriorSource.MOMENTS}
 _CLUSTERS: Mapping[str, Any] = {"trainer.prior.source": PriorSource.CLUSTERS}
 
@@ -210,7 +205,7 @@ EVERY: tuple[NamedMethod, ...] = (
         line="optimal channels in 2 stages",
         fits=False,
         release="stages",
-        mechanism=_staircase,
+        mechanism=lambda epsilon, **_: StaircaseChannel(epsilon=epsilon),
     ),
     NamedMethod(name="table_stack", method="table_stack", line="table stack", fits=False),
     NamedMethod(name="recommender", method="recommender", fits=False),

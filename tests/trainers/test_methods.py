@@ -293,8 +293,8 @@ def test_others_read_the_planned_release(name: str, data: Mapping[str, LabelledD
     other: dict[str, Any] = {}
     if hasattr(config, "learning_rate"):
         other = {"learning_rate": config.learning_rate / 2}
-    elif hasattr(config, "step_factor"):
-        other = {"step_factor": 0.5}
+    elif hasattr(config, "diameter"):
+        other = {"diameter": 25.0}
     planned: set[Any] = set()
     for seed, changes in [(0, {}), (0, {}), (1, {}), (0, other)]:
         # Only a later stage's release needs the training before it.

@@ -1,6 +1,7 @@
 """Settings of every method but PATE, and prices that follow from them before a trial runs."""
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from itertools import accumulate
 from typing import Unpack, cast
@@ -21,7 +22,6 @@ from labeldp.trainers.base import (
     Count,
     FeatureSet,
     File,
-    Flag,
     Fraction,
     ModelName,
     NonNegative,
@@ -56,6 +56,13 @@ class Noise(StrEnum):
     NONE = "none"
 
 
+_PURE: Mapping[Noise, type[LaplaceNoise | RandomizedResponse | SubsetSelection]] = {
+    Noise.LAPLACE: LaplaceNoise,
+    Noise.RANDOMIZED_RESPONSE: RandomizedResponse,
+    Noise.SUBSET: SubsetSelection,
+}
+
+
 def label_mechanism(
     noise: Noise, *, epsilon: float, delta: float, num_classes: int
 ) -> LabelMechanism:
@@ -64,22 +71,14 @@ def label_mechanism(
     >>> label_mechanism(Noise.LAPLACE, epsilon=2.0, delta=1e-5, num_classes=3)
     LaplaceNoise(epsilon=2.0, num_classes=3)
     """
-    match noise:
-        case Noise.LAPLACE:
-            return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
-        case Noise.GAUSSIAN:
-            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
-            return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
-        case Noise.RANDOMIZED_RESPONSE:
-            return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-        case Noise.SUBSET:
-            return SubsetSelection(epsilon=epsilon, num_classes=num_classes)
-        case Noise.OPTIMAL:
-            raise ValueError(
-                "noise is optimal, which needs a prior; use subset, or method=alibi_prior"
-            )
-        case Noise.NONE:
-            return NoNoise(num_classes=num_classes)
+    if noise is Noise.OPTIMAL:
+        raise ValueError("noise is optimal, which needs a prior; use subset, or method=alibi_prior")
+    if noise is Noise.NONE:
+        return NoNoise(num_classes=num_classes)
+    if noise is Noise.GAUSSIAN:
+        noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
+        return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
+    return _PURE[noise](epsilon=epsilon, num_classes=num_classes)
 
 
 class Randomizer(StrEnum):
@@ -213,13 +212,9 @@ class PriorSettings:
 
     def planned_release(self, mechanism: ClusterHistograms | LabelMoments) -> PlannedCharge:
         """Return what one release by this mechanism pays, of the prior's own features."""
-        sizes = {
-            PriorSource.CLUSTERS: (self.clusters,),
-            PriorSource.MOMENTS: (self.landmarks,),
-        }
-        size = sizes.get(self.source, ())
-        seen = (self.features, self.encoder)
-        return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, *seen))
+        sizes = {PriorSource.CLUSTERS: self.clusters, PriorSource.MOMENTS: self.landmarks}
+        own = (sizes.get(self.source), self.seed, self.features, self.encoder)
+        return PlannedCharge.of(mechanism, release=(mechanism, *own))
 
 
 @settings
@@ -415,7 +410,6 @@ class ConvexConfig(NoisyLabels):
         50.0,
         "Diameter D of the ball around 0 to which weights are projected, for features of norm 1.",
     )
-    step_factor: Positive = key(1.0, "Factor on the theorems' step size D / (G sqrt(t)).")
     batch_size: Count = key(16, "Examples per step; 1 in the paper.")
     epochs: Count = key(
         1, "Passes over the examples. The theorems cover one; more cost no privacy."
@@ -488,18 +482,13 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
     randomizer: Randomizer = key(
         Randomizer.RR_WITH_PRIOR,
         "Release of each stage: as published, or the best pure noise under the prior. "
-        "`optimal` uses the loss `forward` and drops no labels.",
+        "`optimal` uses the loss `forward` and drops no earlier labels.",
     )
     temperature: Positive = key(
         0.5, "Temperature of the last stage's predictions as a prior; below 1 sharpens them."
     )
     later_mixup: NonNegative | None = key(
         None, "Alpha of mixup after the first stage. Null: `mixup`."
-    )
-    filter_earlier: Flag = key(
-        True,
-        "Before a later stage, drop earlier labels outside the model's k likeliest classes, "
-        "where k is the mean k* of the stage.",
     )
     loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, _LOSS)
     prior: PriorSettings = key(

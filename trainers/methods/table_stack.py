@@ -28,7 +28,7 @@ True
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, Self, Unpack
@@ -501,12 +501,6 @@ def _constant(evidence: Evidence, count: int) -> tuple[Stack, Floats]:
     return stack, predicted
 
 
-def _by_family(families: Sequence[Family], together: Floats) -> Iterator[tuple[Family, Floats]]:
-    """Yield each family and its part of the held-out predictions [M, N, K]."""
-    ends = np.cumsum([len(family.names) for family in families])
-    yield from zip(families, np.split(together, ends[:-1]), strict=True)
-
-
 def _steeper(family: Family, predicted: Floats, evidence: Evidence) -> Family:
     """Return a family calibrated if it is of sparse columns, as its predictions [S, N, K] then are.
 
@@ -613,8 +607,10 @@ def fit_and_predict(
         together[:, held] = part
     together = together[:, seen]
     checked = evidence.only(seen)
+    ends = np.cumsum([len(family.names) for family in families])
     families = tuple(
-        _steeper(family, part, checked) for family, part in _by_family(families, together)
+        _steeper(family, part, checked)
+        for family, part in zip(families, np.split(together, ends[:-1]), strict=True)
     )
     # By held-out predictions: a model that repeats the noise that it has seen would win otherwise.
     weights = checked.weights(together)

@@ -59,13 +59,14 @@ def test_a_partition_that_depends_on_labels_or_has_an_empty_part_is_refused() ->
 def test_all_stages_cost_what_one_costs(stages: int) -> None:
     """By the ledger: each label is in one release, and has paid epsilon in the end."""
     given = digits(budget=Budget(epsilon=2.0))
-    trainer = trained(replace(LP_MST, stages=stages, filter_earlier=False), given)
+    trainer = trained(replace(LP_MST, stages=stages), given)
     charges = given[1].charges()
     assert len(charges) == stages
     indices = np.concatenate([charge.indices for charge in charges if charge.indices is not None])
     assert sorted(indices.tolist()) == list(range(1438))
     assert given[1].epsilon(delta=0.0) == 2.0
-    assert sorted(trainer.noisy_labels()[0].tolist()) == list(range(1438))
+    used = trainer.noisy_labels()[0].tolist()  # a later stage drops some
+    assert len(set(used)) == len(used) and (len(used) == 1438) is (stages == 1)
 
 
 def test_staged_moments_stop_at_the_budget() -> None:
