@@ -112,7 +112,15 @@ def sweep_of_paper(
 ) -> Sweep:
     """Return the sweep of a paper's table on a GPU, in bfloat16, with 1,000 canaries.
 
-    `more` is as of `Sweep`. The preset `paper` is the sweep's own size where none is given.
+    Args:
+        name: Of the sweep.
+        data: Name of the data set.
+        trainer: Settings of the method, as published.
+        method: Name of the trainer.
+        network: The preset of that name, and so are `home` and `paper`.
+        home: Its size for a processor.
+        paper: The published lines; None where the sweep has them already.
+        more: As of `Sweep`.
     """
     return Sweep(
         name=name,
