@@ -21,7 +21,7 @@ groups, and shifts the two differently.
 import argparse
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import product
 from pathlib import Path
@@ -98,8 +98,7 @@ class AdultEnsemble:
     attribute: Attribute = key(Attribute.DOCTORATE, "The attribute that is attacked.")
     fair: Flag = key(False, "Let teachers learn from as many people of the group as of others.")
     teachers: Count = key(250, "How many forests (T).")
-    trees: Count = key(30, "Of each forest.")
-    min_samples_leaf: Count = key(2, "Smallest number of examples in a leaf.")
+    forest: ForestSettings = key(ForestSettings(trees=30, min_samples_leaf=2), "Each forest.")
     others: Count = key(2000, "Largest number of people that are attacked, of each group.")
     seed: Whole = key(0, "Seed of shards, forests and the choice of people.")
 
@@ -117,33 +116,20 @@ class GroupVotes:
     accuracy_others: float
 
 
-@dataclass(frozen=True, kw_only=True)
-class AttributeInference:
-    """How well the attack separates the groups.
-
-    `consensus_group` and `consensus_others` are shares of the group on whom more than 75% of the
-    teachers agree; `balanced_accuracy` is of the rule "in the group if at most 75% agree" on as
-    many people of each group, and `precision` the share of its calls that are right there, the
-    paper's measure; `auc` is the chance that the consensus on a person of the group is below that
-    on another, ties counted half. `learned` is the balanced accuracy of the learned attacker on
-    people that it does not know, `share_error` its mean error of the group's share among them.
-    """
-
-    consensus_group: float
-    consensus_others: float
-    balanced_accuracy: float
-    precision: float
-    auc: float
-    learned: float
-    share_error: float
-
-
 def infer_attribute(
     group: NDArray[Any], others: NDArray[Any], *, seed: int = 0
-) -> AttributeInference:
+) -> dict[str, float]:
     """Attack votes on people of a group [P, K] and others [O, K], released or reconstructed.
 
     `seed` chooses the half of the people that the learned attacker knows.
+
+    Returns:
+        `consensus_group` and `consensus_others`, the shares of the group on whom more than 75% of
+        the teachers agree; `balanced_accuracy` of the rule "in the group if at most 75% agree" on
+        as many people of each group, and `precision`, the share of its calls that are right there,
+        the paper's measure; `auc`, the chance that the consensus on a person of the group is below
+        that on another, ties counted half; `learned`, the balanced accuracy of the learned attacker
+        on people that it does not know, and `share_error`, its mean error of the group's share.
     """
     if 0 in (len(group), len(others)) or group.shape[1:] != others.shape[1:]:
         raise ValueError(
@@ -156,15 +142,15 @@ def infer_attribute(
     below = shares[0][:, None] < shares[1]
     ties = np.isclose(shares[0][:, None], shares[1], rtol=0, atol=1e-9)
     learned, share_error = _learned(group, others, generator=np.random.default_rng(seed))
-    return AttributeInference(
-        consensus_group=high[0],
-        consensus_others=high[1],
-        balanced_accuracy=(1 - high[0] + high[1]) / 2,
-        precision=(1 - high[0]) / called if called else float("nan"),
-        auc=float((below & ~ties).mean() + ties.mean() / 2),
-        learned=learned,
-        share_error=share_error,
-    )
+    return {
+        "consensus_group": high[0],
+        "consensus_others": high[1],
+        "balanced_accuracy": (1 - high[0] + high[1]) / 2,
+        "precision": (1 - high[0]) / called if called else float("nan"),
+        "auc": float((below & ~ties).mean() + ties.mean() / 2),
+        "learned": learned,
+        "share_error": share_error,
+    }
 
 
 def _learned(
@@ -225,9 +211,6 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> GroupVotes:
     people = scale(encode(_without(attribute, test)))
     votes: list[NDArray[Any]] = []
     shards = np.array_split(generator.permutation(len(train_labels)), ensemble.teachers)
-    forest_settings = ForestSettings(
-        trees=ensemble.trees, min_samples_leaf=ensemble.min_samples_leaf
-    )
     members = having(attribute, train)
     every = np.concatenate(asked)
     for number, shard in enumerate(shards):
@@ -236,7 +219,7 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> GroupVotes:
         forest = fit_forest(
             torch.from_numpy(features[shard]),
             train_labels[shard],
-            settings=forest_settings,
+            settings=ensemble.forest,
             seed=number,
         )
         votes.append(forest.predict(people[every]))
@@ -430,7 +413,7 @@ def _attribute_rows(
 
     def add(votes: str, seen: str, group: NDArray[Any], others: NDArray[Any], **more: Any) -> None:
         sizes = {"group": len(group), "others": len(others)}
-        found = asdict(infer_attribute(group, others))
+        found = infer_attribute(group, others)
         rows.append({"votes": votes, "seen": seen, **more, **sizes, **found})
 
     if shipped is not None:
@@ -446,17 +429,16 @@ def _attribute_rows(
         people = study.attribute_people
         chosen = [generator.permutation(part)[:people] for part in (votes.group, votes.others)]
         for answers in (study.attribute_answers, 1):  # 1: what caching leaves
-            recovered = [_from_answers(study, part, answers, generator) for part in chosen]
+            counts = [
+                counted_answers(
+                    part, noise_std=study.noise_std, answers=answers, generator=generator
+                )
+                for part in chosen
+            ]
+            teachers = ensemble.teachers
+            recovered = [reconstruct(each, study.noise_std, teachers) for each in counts]
             add(own, f"{answers} answer{'s' if answers > 1 else ''} each", *recovered, **about)
     return rows
-
-
-def _from_answers(
-    study: LeakageStudy, votes: NDArray[Any], answers: int, generator: np.random.Generator
-) -> NDArray[np.float64]:
-    """Votes [N, K] as an attacker reconstructs them from a number of answers about each."""
-    counts = counted_answers(votes, noise_std=study.noise_std, answers=answers, generator=generator)
-    return reconstruct(counts, study.noise_std, int(votes[0].sum()))
 
 
 #: Smallest share of the plurality in a group of histograms; Wang et al. call them H, M and L.
