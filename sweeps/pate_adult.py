@@ -14,8 +14,7 @@ Hardware: two cores, two minutes.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep
 from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
     PateConfig,

@@ -5,7 +5,7 @@ As `pate_mnist`, on clothes. Mark: linear probes like these, 77.9% at a (vote-de
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.space import Grid
+from labeldp.platform.settings.sweep import Grid
 from labeldp.platform.studies.presets import pate_on_probes
 from labeldp.trainers.methods.pate_settings import StudentKind
 

@@ -27,8 +27,13 @@ from labeldp.trainers.methods.fixmatch import (
 )
 from labeldp.trainers.methods.pate import start_student
 from labeldp.trainers.methods.pate_settings import StudentConfig, StudentKind
-from labeldp.trainers.settings.schedules import TrainingDiverged
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, VatConfig, WeakBranch
+from labeldp.trainers.settings.training import (
+    FixMatchConfig,
+    LearnerConfig,
+    TrainingDiverged,
+    VatConfig,
+    WeakBranch,
+)
 from tests.shared_material import shared_path
 from tests.trainers.pillow_reference import from_pillow, operate, sample_tiles, to_pillow
 from tests.trainers.small_data import ON_CPU, small_table
