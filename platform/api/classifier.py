@@ -333,6 +333,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         releases = [
             each if isinstance(each, PartyRelease) else read_release(each) for each in release
         ]
+        if any(each.pairs for each in releases):
+            raise ValueError(
+                "a release of choices between pairs teaches a reward, no classifier: `labeldp fit`"
+            )
         fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=self._seed())
         id_column = releases[0].id_column
         rows = (X if is_table(X) else X[0]).drop(columns=id_column)

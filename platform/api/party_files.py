@@ -30,6 +30,7 @@ from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.vault.witness import Line
 from labeldp.trainers.data.files import DRAFT_ENDING, make_folder, open_regular, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
+from labeldp.trainers.methods.preferences import PairQuestion
 from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
 
 FORMAT = 1
@@ -59,6 +60,7 @@ class Request:
         prior: Of each label in whole shares of `PRIOR_STEPS` [N, K]; None for a flat one.
         digest: Of the whole request.
         columns: Names of the features that sums are of, in order; empty without sums.
+        pairs: Whether it is for choices between pairs.
     """
 
     folder: Path
@@ -67,11 +69,12 @@ class Request:
     id_column: str
     ids: NDArray[np.str_]
     weights: NDArray[np.int8] | None
-    question: SumQuestion | None
+    question: SumQuestion | PairQuestion | None
     clusters: NDArray[np.uint32] | None
     prior: NDArray[np.uint16] | None
     digest: str
     columns: tuple[str, ...] = ()
+    pairs: bool = False
 
     def public(
         self, groups: Groups | None = None
@@ -119,13 +122,14 @@ class PartyRelease(LabelRelease):
 
     ids: NDArray[np.str_]
     id_column: str
-    question: SumQuestion | None
+    question: SumQuestion | PairQuestion | None
     clusters: NDArray[np.uint32] | None
     length: float
     shares: NDArray[np.float32] | None = None
     mark: Mapping[str, str] = field(default_factory=dict)
     columns: tuple[str, ...] = ()
     row_marks: NDArray[np.float32] | None = None
+    pairs: bool = False
 
     def soft_labels_of(
         self, rows: NDArray[np.floating], places: NDArray[np.intp]
@@ -133,7 +137,7 @@ class PartyRelease(LabelRelease):
         """Return soft labels [n, K] of the rows at `places` [n], from sums over all rows [N, D]."""
         question = self.question
         shares = self.shares
-        assert question is not None
+        assert isinstance(question, SumQuestion)
         if shares is not None:
             question = question.shortened(rows, shares)
             shares = shares[places]
@@ -174,7 +178,7 @@ def read_request(folder: str | Path) -> Request:
         sums = 0
         most = _MOST_DIRECTIONS
         if weights is not None:
-            question = SumQuestion.of_arrays(arrays)
+            question = _question_of(facts, arrays)
             sums = len(question.units)
             _expect(place, weights, np.uint8, (len(ids), (sums + 1) // 2))
         if clusters is not None:
@@ -199,7 +203,14 @@ def read_request(folder: str | Path) -> Request:
             prior=prior,
             digest=facts["digest"],
             columns=tuple(map(str, facts.get("columns", ()))),
+            pairs=facts.get("pairs") is True,
         )
+
+
+def _question_of(
+    facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
+) -> SumQuestion | PairQuestion:
+    return (PairQuestion if facts.get("pairs") is True else SumQuestion).of_arrays(arrays)
 
 
 def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...]) -> None:
@@ -309,7 +320,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
         question = None
         row_marks = None
         if facts["method"] == "moments":
-            question = SumQuestion.of_arrays(arrays)
+            question = _question_of(facts, arrays)
             expected = len(question.units)
             row_marks = arrays["row_marks"]
             _expect(place, row_marks, np.float32, (expected,))
@@ -348,6 +359,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             mark=facts["ledger"],
             columns=tuple(map(str, facts.get("columns", ()))),
             row_marks=row_marks,
+            pairs=facts.get("pairs") is True,
         )
 
 
@@ -355,7 +367,7 @@ def _check_price(place: Path, facts: Mapping[str, Any], mechanism: Any) -> None:
     """Refuse a release that states less than its noise costs, or other noise."""
     least, at = total_of_prices([mechanism], delta=facts["delta"])
     said = float(facts["epsilon"])
-    of_persons = facts.get("unit", "label") != "label"  # several of them share one epsilon
+    of_persons = facts.get("unit") == "person"  # several of them share one epsilon
     same = of_persons or said <= least * (1 + 1e-9)
     own = parameters_of(mechanism)
     stated = facts["parameters"]
@@ -377,6 +389,7 @@ def check_answers(release: PartyRelease, request: Request) -> None:
     alike = own.keys() == other.keys() and all(
         np.array_equal(own[x], other[x], equal_nan=True) for x in own
     )
+    alike = alike and release.pairs == request.pairs
     if not (alike and release.classes == request.classes and set(release.ids) <= set(request.ids)):
         raise FileNotAsWritten(
             f"the release of {len(release.ids):,} ids does not answer {request.folder}, whose "

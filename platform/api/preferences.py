@@ -30,7 +30,7 @@ from labeldp.platform.api import fitting
 from labeldp.platform.api.label_release import choices_of
 from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
 from labeldp.platform.settings.methods import AUTO
-from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.methods import preferences as rewards
 
@@ -126,8 +126,7 @@ class LabelPrivatePreferences(PaysForLabels):
         validate_data(self, both, **(TAKEN if is_matrix(both) else {"skip_check_array": True}))
         data = fitting.number_rows(both, num_classes=2, own=True)
         functions = rewards.RewardFunctions.learned(data.train_features, epsilon=self.epsilon)
-        values = functions(data.train_features)
-        differences = values[: len(choices)] - values[len(choices) :]
+        differences = functions.differences(data.train_features)
         sums = self.method == "sums" or (self.method == AUTO and self.delta > 0)
         grouped = self._payers(groups, account, len(choices), every=sums)
         if grouped is not None:
@@ -141,7 +140,7 @@ class LabelPrivatePreferences(PaysForLabels):
             None,
             num_classes=2,
             delta=self.delta,
-            classes="which of two is preferred",
+            classes=PublicSide.CHOICES,
             fingerprint=data.fingerprint,
             canaries=self.canaries,
             groups=grouped,

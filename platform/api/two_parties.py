@@ -50,9 +50,16 @@ from labeldp.platform.api.party_files import (
 from labeldp.platform.api.process_ledger import line_of, text_digests
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fits, names_in
 from labeldp.platform.vault.signing import sign_folder
-from labeldp.trainers.data.columns import MISSING, class_places
+from labeldp.trainers.data.columns import MISSING, class_name, class_places
 from labeldp.trainers.data.tables import QueriedLabels
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
+from labeldp.trainers.methods.preferences import (
+    NoisyChoices,
+    PairQuestion,
+    RewardFunctions,
+    fitted,
+    sums_along,
+)
 from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
 from labeldp.trainers.methods.table_stack import (
@@ -62,12 +69,16 @@ from labeldp.trainers.methods.table_stack import (
     fit_stack,
     fit_to_evidence,
 )
+from labeldp.trainers.models.table_models import RewardPredictor
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.trainer import EstimatorPredictor, Predictor
 
 #: The largest share of a request's ids that may have no label, if not stated.
 MOST_MISSING = 0.99
 _FEW = 10
+#: Releases of choices between pairs.
+_OF_PAIRS = ("moments", "randomized_response")
+_PAIRS = {"pairs": True}
 #: Passes on the parts of a request, for the work that is named.
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
@@ -88,6 +99,7 @@ def write_request(
     after: Sequence[PartyRelease] = (),
     estimator: object = None,
     seed: int = 0,
+    pairs: bool = False,
 ) -> Request:
     """Write a request for labels of the rows of a table, and return it.
 
@@ -104,16 +116,28 @@ def write_request(
             them gives each of the remaining labels its prior.
         estimator: The model of that round.
         seed: Chooses the half that the first round of `stages` requests, and landmarks.
+        pairs: Rows are pairs (`stacked_sides`), and labels say whether a is preferred: classes are
+            False and True, or 0 and 1.
     """
     class_numbers((), classes)
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
     if after and method != "stages":
         raise ValueError(f"only stages build on earlier releases, but the method is {method}")
     ids = checked_ids(features, id_column, what="the features")
-    # Whatever the method: features that `fit` would refuse are refused before a release is paid.
-    rows = prepared(features, id_column).scaled
     names = list(map(str, classes))
-    facts = {"method": method, "classes": names, "id_column": id_column}
+    if pairs:
+        names.sort(key=class_name)
+        known = tuple(map(class_name, names))
+        if method not in _OF_PAIRS or known not in (("false", "true"), ("0", "1")):
+            raise ValueError(
+                f"pairs are requested by {method!r} with classes {', '.join(names)}; take one of "
+                f"{', '.join(_OF_PAIRS)}, and False,True or 0,1: whether a is preferred"
+            )
+    # Whatever the method: features that `fit` would refuse are refused before a release is paid.
+    data = prepared(stacked_sides(features, id_column) if pairs else features, id_column)
+    rows = data.scaled
+    facts: dict[str, Any] = {"method": method, "classes": names, "id_column": id_column}
+    facts |= _PAIRS if pairs else {}
     arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
     if method == "stages" and not after:
@@ -135,8 +159,14 @@ def write_request(
         # In whole steps, which read back to the same channel on any machine.
         arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
     if method == "moments":
-        count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
-        weights, question = SumQuestion.asked(rows, count=count, seed=seed)
+        question: SumQuestion | PairQuestion
+        if pairs:
+            functions = RewardFunctions.learned(data.train_features, epsilon=epsilon)
+            differences = functions.differences(data.train_features)
+            weights, question = PairQuestion.asked(differences, epsilon=epsilon)
+        else:
+            count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
+            weights, question = SumQuestion.asked(rows, count=count, seed=seed)
         arrays |= {"weights": packed(weights), **question.arrays()}
         facts["columns"] = [str(name) for name in features.columns if name != id_column]
     if method == "clusters":
@@ -184,6 +214,24 @@ def prepared(features: pd.DataFrame, id_column: str, *, own: bool = True) -> Num
     return number_rows(features.drop(columns=id_column, errors="ignore"), num_classes=2, own=own)
 
 
+def stacked_sides(features: pd.DataFrame, id_column: str) -> pd.DataFrame:
+    """Return the sides a of N pairs, and below them the sides b [2 N, D].
+
+    Columns are a_NAME and b_NAME, or texts a and b, which become the column "text".
+    """
+    sides: dict[str, dict[str, Any]] = {"a": {}, "b": {}}
+    for column in features.columns.drop(id_column, errors="ignore"):
+        side, _, name = str(column).partition("_")
+        sides.setdefault(side, {})[name or "text"] = column
+    if len(sides) > 2 or not sides["a"] or sides["a"].keys() != sides["b"].keys():
+        raise ValueError(
+            f"pairs have the columns {', '.join(map(str, features.columns[:10]))}; beside "
+            f"{id_column} they must be a_NAME and b_NAME for each NAME, or texts a and b"
+        )
+    both = (features[[of[name] for name in sides["a"]]] for of in sides.values())
+    return pd.concat([side.set_axis([*sides["a"]], axis=1) for side in both], ignore_index=True)
+
+
 # -------------------------------------------------------------------------- the party with labels
 
 
@@ -201,6 +249,7 @@ class Answered:
         absent: Ids without a label, which got the class `missing`; as secret as labels.
         vault: Folder of the ledger; None for one in memory.
         new_vault: Whether it had no releases before: nothing counts that another one knows of.
+        unit: Who pays: a label, a pair or a person.
     """
 
     rows: int
@@ -215,6 +264,7 @@ class Answered:
     vault: str | None
     persons: int | None = None
     new_vault: bool = False
+    unit: str = "label"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -233,11 +283,6 @@ class _Question:
     delta: float
     absent: int
     relabel: bool
-
-    @property
-    def unit(self) -> str:
-        """Who pays for a release: each label, or each person."""
-        return "label" if self.groups is None else "person"
 
     def locked_away(self, store: ReleaseStore) -> LabelVault:
         """Return a vault of the labels."""
@@ -412,7 +457,7 @@ def _payers(
     ids = parts.ids
     side = PublicSide(
         rows=hashlib.sha256("\n".join(ids.tolist()).encode()).hexdigest(),
-        classes=repr(first.classes),
+        classes=f"{PublicSide.CHOICES if first.pairs else ''}{first.classes!r}",
         num_labels=len(ids),
         people=ids,
     )
@@ -470,7 +515,8 @@ def _priced(
             requested=total,
             request=f"{parts.first.method} at {question.priced_at:g}",
         )
-    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=question.unit)
+    unit = question.side.unit
+    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=unit)
     return Answered(
         rows=own.num_labels,
         method=parts.first.method,
@@ -484,6 +530,7 @@ def _priced(
         vault=None,
         persons=None if groups is None else own.num_people,
         new_vault=not shared.charges(),
+        unit=unit,
     )
 
 
@@ -493,7 +540,8 @@ def _draw(
     """Draw and charge what was priced, and write the release of each part."""
     parts = question.parts
     mechanism = question.mechanism
-    paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
+    payers = answered.persons or answered.rows
+    paying = {} if answered.unit == "label" else {"unit": answered.unit, "payers": payers}
     with new_folder(to) as draft:
         # Under the lock, and after all refusals: a relabeled vault draws everything anew.
         if question.relabel:
@@ -516,6 +564,7 @@ def _draw(
                 "parameters": parameters_of(mechanism),
                 "length": length,
                 "ledger": shared.mark(release.key),
+                **(_PAIRS if part.pairs else {}),
             }
             arrays = {"values": compact(release.values)}
             if part.question is not None and part.weights is not None:
@@ -653,24 +702,32 @@ def fit_release(
         tables: Iterable[pd.DataFrame] = [features] * len(releases)
     else:
         tables = features
-    if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
+    if len({(each.classes, type(each.mechanism), each.pairs) for each in releases}) > 1:
         raise ValueError("the releases differ in their method or classes; give some that agree")
+    first = releases[0]
+    if first.pairs and (len(releases) > 1 or estimator is not None):
+        raise ValueError("a reward is fitted to one release of pairs, without another estimator")
     found = [
         _known_of(release, table, parts=len(releases), seed=seed)
         for release, table in _paired(releases, tables)
     ]
-    first = releases[0]
     kept, known = zip(*found, strict=True)
     count = sum(len(each.ids) for each in releases)
     model = estimator
     if model is None and first.question is not None:
         model = named_estimator("boosting", rows=count, seed=seed)
     together = pd.concat(kept, ignore_index=True)
-    data = prepared(together, first.id_column, own=model is not None)
+    if first.pairs:
+        together = stacked_sides(together, first.id_column)
+    data = prepared(together, first.id_column, own=model is not None or first.pairs)
     rows = data.train_features
-    if model is None:
+    predictor: Predictor
+    if first.pairs:
+        predictor = _reward_of(first, rows)
+        learned_by = "a reward"
+    elif model is None:
         tell = teller(verbose=False)
-        predictor: Predictor = fit_stack(rows, _together(known), seed=seed, tell=tell)
+        predictor = fit_stack(rows, _together(known), seed=seed, tell=tell)
         learned_by = "a stack"
     else:
         if first.question is not None:
@@ -696,6 +753,25 @@ def fit_release(
     return TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)
 
 
+def _reward_of(release: PartyRelease, rows: NDArray[np.floating]) -> RewardPredictor:
+    """Return a reward by released choices between pairs, whose sides are rows [2 N, D]."""
+    question = release.question
+    epsilon = question.epsilon if isinstance(question, PairQuestion) else release.epsilon
+    functions = RewardFunctions.learned(rows, epsilon=epsilon)
+    differences = functions.differences(rows)
+    if not isinstance(question, PairQuestion):
+        evidence = NoisyChoices(flip_probability=release.flip_probability, choices=release.values)
+        return functions.reward(fitted(differences, evidence))
+    assert release.row_marks is not None, "a release of sums has marks"
+    whole = question.weights(differences)
+    question.refuse_other_weights(whole, release.row_marks)
+    weights = whole * (question.units / np.float32(release.length))
+    if release.shares is not None:
+        weights *= release.shares[:, None]
+    plan = sums_along(weights, noise_std=release.mechanism.noise_std)
+    return functions.reward(fitted(differences, plan.read(release.values)))
+
+
 def _known_of(
     release: PartyRelease, table: pd.DataFrame, *, parts: int, seed: int
 ) -> tuple[pd.DataFrame, Any]:
@@ -717,8 +793,10 @@ def _known_of(
     question = release.question
     if question is None:
         return part, release.log_likelihood
-    some = some_of(len(part), parts=parts, seed=seed)
     part = _columns_of(release, part)
+    if isinstance(question, PairQuestion):
+        return part, None
+    some = some_of(len(part), parts=parts, seed=seed)
     # As its request prepared it: rows of other weeks would shift its scales.
     own = prepared(part, release.id_column).scaled
     if own.shape[1] != question.scales.shape[1]:

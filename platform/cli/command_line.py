@@ -452,6 +452,7 @@ VERBS = (
         repeated("--after", "release of the first round, for --method stages", "DIR"),
         _ESTIMATOR,
         whole("--seed", "public seed of the request", default=0),
+        flag("--pairs", "rows are pairs, columns a_NAME and b_NAME (docs/preferences.md)"),
         _OUT,
     ),
     Verb(

@@ -70,10 +70,10 @@ def request(
         sizes = [written(read_table(features, how["id_column"]), out)]
     else:
         path = Path(features)
-        if path.suffix != ".parquet" or rows_at_once < 2 or after:
+        if path.suffix != ".parquet" or rows_at_once < 2 or after or how["pairs"]:
             raise ValueError(
                 f"--rows-at-once is {rows_at_once} for {features}; it needs a .parquet, at least 2 "
-                "rows per part, and no --after"
+                "rows per part, and neither --after nor --pairs"
             )
         sizes = []
         with party_files.new_folder(out) as folder:
@@ -82,6 +82,7 @@ def request(
                 some = parquet_table(path, rows=own)
                 sizes.append(written(some.to_pandas(), f"{folder}/part{number:04}"))
     method = how["method"]
+    what = "choices" if how["pairs"] else "labels"
     rows = sum(count for count, _ in sizes)
     directions = sizes[-1][1]
     size = _bytes(Path(out))
@@ -94,7 +95,7 @@ def request(
     return Answer(
         facts=facts,
         words=[
-            f"{out}: a request for {rows:,} labels by {method}, {size:,} bytes",
+            f"{out}: a request for {rows:,} {what} by {method}, {size:,} bytes",
             f"The party with the labels sees the ids and {shows}.",
             f"That party runs: labeldp release LABELS --id-column ID --label-column LABEL "
             f"--request {out} --epsilon {how['epsilon']:g} -o release",
@@ -161,12 +162,13 @@ def release(
 
 
 def _in_words(found: two_parties.Answered, *, dry_run: bool) -> list[str]:
-    unit = "label" if found.persons is None else "person"
+    unit = found.unit
     payers = found.rows if found.persons is None else found.persons
     of_whom = "" if found.persons is None else f" of {payers:,} persons"
+    what = "choices" if unit == "pair" else "labels"
     lines = [
         f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
-        f"labels{of_whom}, {price(found.epsilon, found.delta)} for each {unit}",
+        f"{what}{of_whom}, {price(found.epsilon, found.delta)} for each {unit}",
         f"the {unit} that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
         f"paid {price(found.total_epsilon, found.total_delta)}",
     ]
@@ -286,7 +288,8 @@ def fit(
         "bytes": _bytes(Path(out)),
         "folder": out,
     }
-    what = "released labels" if histograms is None else "rows in histograms"
+    labels = "choices" if facts["estimator"] == "a reward" else "labels"
+    what = f"released {labels}" if histograms is None else "rows in histograms"
     cost = price(origin.epsilon, origin.delta)
     lines = [
         f"{out}: {facts['estimator']} of {rows:,} {what}, {cost} for the id that paid most",

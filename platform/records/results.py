@@ -40,6 +40,7 @@ from labeldp.trainers.data.files import (
     replacing,
 )
 from labeldp.trainers.data.splits import FeatureProvenance
+from labeldp.trainers.settings.trainer import OfAmounts
 
 if TYPE_CHECKING:  # it loads torch, which readers of results do without
     import pandas as pd
@@ -470,9 +471,9 @@ def prediction_columns(model: "TrainedModel", rows: object) -> dict[str, Any]:
 
     Returns:
         `prediction`, the name or number of the likeliest class [N], and a column
-        `probability_CLASS` [N] for each class. Of amounts `prediction` alone, the amount.
+        `probability_CLASS` [N] for each class. Of amounts and rewards `prediction` alone.
     """
-    if model.origin.bounds is not None:
+    if isinstance(model.predictor, OfAmounts):
         return {"prediction": model.predict(rows)}
     probabilities = model.predict_proba(rows)
     columns: dict[str, Any] = {"prediction": model.classes[probabilities.argmax(1)]}

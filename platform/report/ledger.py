@@ -653,12 +653,11 @@ def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:
     unseen = np.ones(len(everybody), dtype=bool)
     for number, (charge, side) in enumerate(lines, start=1):
         day = charge.made.partition("T")[0]
-        unit = "person" if side.grouping else "label"
         labels = side.num_labels if charge.indices is None else len(charge.indices)
         words.append(
             f"- {number}, {day}: {what_of(str(charge.mechanism.get('name')))}, "
             f"{price(*total_of_prices([charge], delta=asked))} for each of "
-            f"{counted(labels, unit)}"
+            f"{counted(labels, side.unit)}"
         )
         if side.people is None:
             continue

@@ -24,7 +24,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from filelock import FileLock
@@ -72,6 +72,9 @@ class PublicSide:
     label, or person, among the names: what equal features paid under other names counts.
     """
 
+    #: Begins the `classes` of choices between pairs, which the ledger counts as pairs.
+    CHOICES: ClassVar[str] = "which of two is preferred"
+
     rows: str
     classes: str
     num_labels: int
@@ -105,6 +108,13 @@ class PublicSide:
             grouping=hashlib.sha256(groups.persons.tobytes()).hexdigest(),
             kept=0 if groups.kept is None else groups.most,
         )
+
+    @property
+    def unit(self) -> str:
+        """What pays: a person, a pair or a label."""
+        if self.grouping:
+            return "person"
+        return "pair" if self.classes.startswith(self.CHOICES) else "label"
 
     @cached_property
     def names(self) -> NDArray[np.str_]:

@@ -20,7 +20,7 @@ a reward that is linear in functions phi takes of the choices y, 0 or 1, nothing
 True
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Self
 
@@ -34,7 +34,9 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.trainers.methods.settings import worthwhile
+from labeldp.trainers.methods.smooth_sums import LARGEST, CoarseWeights
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
+from labeldp.trainers.models.table_models import RewardPredictor
 
 Floats = NDArray[np.float64]
 
@@ -44,6 +46,8 @@ _SAMPLE = 20_000
 #: Standard deviation, times epsilon, that decides how many functions are worthwhile: about that of
 #: sums at a delta of 1e-6.
 _NOISE_TIMES_EPSILON = 4.0
+#: Of two parties: standard deviations of a direction that the largest whole number stands for.
+_DEVIATIONS = 3.0
 #: Of the reading: factors of the prior that are tried, rounds, and the change that ends them.
 _FACTORS = np.geomspace(1e-6, 1e6, 121)[:, None]
 _ROUNDS = 10
@@ -87,11 +91,26 @@ class RewardFunctions:
         )
         values = found._unturned(sample)
         _, axes = np.linalg.eigh(np.cov(values, rowvar=False).reshape(values.shape[1], -1))
+        # Their signs are arbitrary, and two parties must find the same ones again.
+        axes *= np.sign(axes[np.abs(axes).argmax(0), np.arange(len(axes))])
         return replace(found, turned=axes[:, ::-1][:, :_MOST_FUNCTIONS])
 
     def __call__(self, rows: NDArray[np.floating]) -> Floats:
         """Return the values of the functions [N, M] at rows [N, D]."""
         return np.asarray(self._unturned(rows) @ self.turned)
+
+    def differences(self, rows: NDArray[np.floating]) -> Floats:
+        """Return values [N, M] at sides a, less those at sides b, which follow them [2 N, D]."""
+        values = self(rows)
+        count = len(rows) // 2
+        return np.asarray(values[:count] - values[count:])
+
+    def reward(self, slopes: Floats) -> RewardPredictor:
+        """Return the reward that has these slopes [M]."""
+        own = self.turned @ slopes
+        if self.smooth is None:
+            return RewardPredictor(smooth=(), slopes=own / self.scales)
+        return RewardPredictor(smooth=(self.smooth,), slopes=own * np.sqrt(self.smooth.strengths))
 
     def _unturned(self, rows: NDArray[np.floating]) -> Floats:
         if self.smooth is None:
@@ -171,6 +190,39 @@ Evidence = OddSums | NoisyChoices
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
+class PairQuestion(CoarseWeights):
+    """A question about choices, along coarse directions of pairs.
+
+    Attributes:
+        units: Of each direction [M].
+        epsilon: By which the functions of rows were learned.
+    """
+
+    units: NDArray[np.float32]
+    epsilon: float
+
+    @classmethod
+    def asked(cls, differences: Floats, *, epsilon: float) -> tuple[NDArray[np.int8], Self]:
+        """Return weights in -7..7 [N, M] of pairs with these differences, and their question."""
+        usual = np.sqrt(np.square(directions(differences)).mean(0))
+        units = np.maximum(_DEVIATIONS * usual / LARGEST, 1e-12).astype(np.float32)
+        question = cls(units=units, epsilon=epsilon)
+        return question.weights(differences).astype(np.int8), question
+
+    @classmethod
+    def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """Return the question that `arrays` were taken of; refuse shapes that do not fit."""
+        if (units := arrays["units"]).dtype != np.float32 or units.ndim != 1:
+            raise ValueError(f"units are {units.dtype}{units.shape}; they must be float32 [M]")
+        return cls(units=units, epsilon=float(arrays["epsilon"]))
+
+    def weights(self, differences: Floats) -> NDArray[np.float32]:
+        """Return the weights in -7..7 [N, M] of pairs with these differences."""
+        whole = np.rint(directions(differences) / self.units)
+        return np.asarray(np.clip(whole, -LARGEST, LARGEST))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Planned:
     """A release that may be requested, and what it will tell.
 
@@ -202,7 +254,11 @@ def planned_sums(
     weights = directions(differences)
     if persons is not None:
         weights *= shares_of_persons(weights, persons)[:, None]
-    noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
+    return sums_along(weights, noise_std=calibrate_gaussian(epsilon=epsilon, delta=delta))
+
+
+def sums_along(weights: NDArray[np.float32], *, noise_std: float) -> Planned:
+    """Plan sums along weights of pairs [N, S], no row longer than 1."""
     evidence = OddSums(weights=weights, noise_variance=noise_std**2 / 2)
     return Planned(
         mechanism=LabelMoments(noise_std=noise_std, num_classes=2),

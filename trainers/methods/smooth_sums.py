@@ -46,7 +46,7 @@ _MOST_GROUPS = 1000
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
 #: them exactly, and the answer is read with the requested weights.
-_LARGEST = 7
+LARGEST = 7
 #: Share by which marks of the same rows may differ; those of other rows differ by about 1.
 _ROUNDED = 0.01
 
@@ -65,8 +65,57 @@ def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> 
     return np.unique(numbers, return_inverse=True)[1].astype(np.uint32)
 
 
+class CoarseWeights:
+    """Weights of rows in sums [N, M]: whole numbers in -7..7, times `units` [M]."""
+
+    units: Floats
+
+    def no_longer_than_one(self, weights: NDArray[np.int8]) -> tuple[Floats, float]:
+        """Return weights [N, M] as `LabelMoments` takes them, and the length they are divided by.
+
+        The longest row decides, for weights of any origin.
+        """
+        # Not by the question's own word: the other party may have written any weights.
+        squared = np.square(self.units, dtype=np.float64)
+        longest = max(
+            float((np.square(weights[some], dtype=np.float64) @ squared).max())
+            for some in blocks(len(weights))
+        )
+        # A little more, for single precision: no row is longer than 1 then.
+        length = float(np.float32(np.sqrt(longest) * (1 + 1e-6)))
+        if not (length > 0 and np.isfinite(length)):
+            raise ValueError(
+                f"the longest row of the directions has length {length:g}; it must be above 0 and "
+                "finite"
+            )
+        return weights * (self.units / np.float32(length)), length
+
+    def marks(self, weights: NDArray[np.floating] | NDArray[np.int8]) -> Floats:
+        """Return sums [M] of weights [N, M] with random signs, which tell other rows apart."""
+        # The signs are public: marks tell tables apart, and keep nothing secret.
+        signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), len(weights))
+        found = np.zeros(weights.shape[1])
+        for some in blocks(len(weights)):
+            found += signs[some] @ weights[some].astype(np.float32)
+        return (found * self.units).astype(np.float32)
+
+    def refuse_other_weights(self, whole: Floats, marks: Floats) -> None:
+        """Refuse weights [N, M] other than those of which `marks` [M] are."""
+        # Weights are rounded otherwise on other processors, a few of them.
+        if np.linalg.norm(self.marks(whole) - marks) > _ROUNDED * np.linalg.norm(marks):
+            raise ValueError(
+                "the features have the ids and columns of the request, but other values: its sums "
+                "are of other rows, and a model of them would be useless; give the table that the "
+                "request was made of"
+            )
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """Return all of it as arrays by name, for a file."""
+        return {name: np.asarray(value) for name, value in vars(self).items()}
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SumQuestion(SmoothFunctions):
+class SumQuestion(CoarseWeights, SmoothFunctions):
     """A question about labels, along coarse weights [N, M], and the way to read its answer.
 
     The weights pack the functions: entry (i, j) is a number in -7..7 times `units[j]`. Apart from
@@ -97,7 +146,7 @@ class SumQuestion(SmoothFunctions):
         sample = functions(rows[np.linspace(0, len(rows) - 1, min(len(rows), SAMPLE)).astype(int)])
         longest = float(np.quantile(np.linalg.norm(sample, axis=1), _KEPT_WHOLE))
         # The largest value of a function becomes 7, the most that four bits hold.
-        units = np.maximum(np.abs(sample).max(0) / longest / _LARGEST, 1e-12).astype(np.float32)
+        units = np.maximum(np.abs(sample).max(0) / longest / LARGEST, 1e-12).astype(np.float32)
         width = len(units)
         weights = np.empty((len(rows), width), np.int8)
         mixing = np.zeros((width, width))
@@ -109,26 +158,6 @@ class SumQuestion(SmoothFunctions):
             totals += (whole * units).sum(0, dtype=np.float64)
         own = {"units": units, "longest": longest, "mixing": mixing, "totals": totals}
         return weights, cls(**vars(functions), **own)
-
-    def no_longer_than_one(self, weights: NDArray[np.int8]) -> tuple[Floats, float]:
-        """Return weights [N, M] as `LabelMoments` takes them, and the length they are divided by.
-
-        The longest row decides, for weights of any origin.
-        """
-        # Not by the question's own word: the other party may have written any weights.
-        squared = np.square(self.units, dtype=np.float64)
-        longest = max(
-            float((np.square(weights[some], dtype=np.float64) @ squared).max())
-            for some in blocks(len(weights))
-        )
-        # A little more, for single precision: no row is longer than 1 then.
-        length = float(np.float32(np.sqrt(longest) * (1 + 1e-6)))
-        if not (length > 0 and np.isfinite(length)):
-            raise ValueError(
-                f"the longest row of the directions has length {length:g}; it must be above 0 and "
-                "finite"
-            )
-        return weights * (self.units / np.float32(length)), length
 
     def soft_labels(
         self,
@@ -199,27 +228,12 @@ class SumQuestion(SmoothFunctions):
         values = self(rows)
         return values, _whole(values, self.units, self.longest) * self.units
 
-    def marks(self, weights: NDArray[np.floating] | NDArray[np.int8]) -> Floats:
-        """Return sums [M] of weights [N, M] with random signs, which tell other rows apart."""
-        # The signs are public: marks tell tables apart, and keep nothing secret.
-        signs = np.random.default_rng(0).choice(np.array([-1.0, 1.0], np.float32), len(weights))
-        found = np.zeros(weights.shape[1])
-        for some in blocks(len(weights)):
-            found += signs[some] @ weights[some].astype(np.float32)
-        return (found * self.units).astype(np.float32)
-
     def refuse_other_rows(self, rows: NDArray[np.floating], marks: Floats) -> None:
         """Refuse rows [N, D] that the question was not made of; `marks` [M] are of its weights."""
         whole = np.empty((len(rows), len(self.units)), np.float32)
         for some in blocks(len(rows)):
             whole[some] = _whole(self(rows[some]), self.units, self.longest)
-        # Weights are rounded otherwise on other processors, a few of them.
-        if np.linalg.norm(self.marks(whole) - marks) > _ROUNDED * np.linalg.norm(marks):
-            raise ValueError(
-                "the features have the ids and columns of the request, but other values: its sums "
-                "are of other rows, and a model of them would be useless; give the table that the "
-                "request was made of"
-            )
+        self.refuse_other_weights(whole, marks)
 
     def _linear(self, sums: NDArray[np.float64], noise_std: float) -> NDArray[np.float64]:
         """Coefficients [M, K] of the posterior mean of one-hot labels, less the mean 1 / K."""
@@ -229,10 +243,6 @@ class SumQuestion(SmoothFunctions):
         normal = self.mixing.T @ self.mixing + np.diag(noise_std**2 / variance)
         known = sums - mean * self.totals[:, None]
         return np.asarray(np.linalg.solve(normal, self.mixing.T @ known))
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return all of it as arrays by name, for a file."""
-        return {name: np.asarray(value) for name, value in vars(self).items()}
 
     @classmethod
     def of_arrays(cls, arrays: Mapping[str, NDArray[Any]]) -> Self:
@@ -349,7 +359,7 @@ def _whole(values: Floats, units: Floats, longest: float) -> Floats:
     lengths = np.maximum(np.linalg.norm(values, axis=1), longest)
     # Rounded towards 0, which shortens a row.
     whole = np.trunc(values / (lengths[:, None] * units))
-    return np.asarray(np.clip(whole, -_LARGEST, _LARGEST), np.float32)
+    return np.asarray(np.clip(whole, -LARGEST, LARGEST), np.float32)
 
 
 def fit_logistic(

@@ -17,7 +17,7 @@ from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.preprocessing import SparseRows, dense_of
 from labeldp.trainers.data.stored import Kept, Stored
 from labeldp.trainers.models.smooth_functions import CLIPPED, SmoothFunctions
-from labeldp.trainers.settings.trainer import Predictor
+from labeldp.trainers.settings.trainer import OfAmounts, Predictor
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]
@@ -310,6 +310,25 @@ class Stack(Predictor):
         """As in `Predictor`."""
         names = [name for family in self.families for name in family.names]
         return list(zip(names, self.weights.tolist(), self.likelihoods.tolist(), strict=True))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RewardPredictor(OfAmounts):
+    """A reward, by slopes [M] of the columns of rows, or of one set of smooth functions of them."""
+
+    kind: ClassVar[str] = "reward"
+
+    smooth: tuple[SmoothFunctions, ...]
+    slopes: Floats
+
+    def amounts(self, features: Any) -> Floats:
+        """Return the rewards [N] of rows [N, D], up to a constant."""
+        rows = self.smooth[0](features) if self.smooth else np.asarray(features)
+        return np.asarray(rows @ self.slopes, np.float64)
+
+    def predict(self, features: Any) -> NDArray[np.float32]:
+        """Return chances [N, 2] that a row of reward 0, and that each row, is preferred."""
+        return probabilities(self.amounts(features)[:, None]).astype(np.float32)
 
 
 def calibrated(predicted: Floats, shares: Floats, power: float) -> Floats:

@@ -33,7 +33,7 @@ from labeldp.trainers.data.files import (
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.data.stored import below
-from labeldp.trainers.settings.trainer import AmountPredictor, EstimatorPredictor, Predictor
+from labeldp.trainers.settings.trainer import EstimatorPredictor, OfAmounts, Predictor
 from labeldp.trainers.settings.training import OwnModuleMissing
 
 #: Of the files; counted up when an older version could not read them any more.
@@ -184,7 +184,7 @@ class TrainedModel:
     def _features(self, rows: object) -> Any:
         try:
             # Estimators learn and predict where there is no torch.
-            alone = isinstance(self.predictor, EstimatorPredictor | AmountPredictor)
+            alone = isinstance(self.predictor, EstimatorPredictor | OfAmounts)
             features = self.preprocessing.rows(rows) if alone else self.preprocessing(rows)
         except RowsRefused as error:
             made_by = self.origin.provenance
@@ -202,9 +202,9 @@ class TrainedModel:
     def predict(self, rows: object) -> NDArray[Any]:
         """Return the likeliest class [N] of each row: its name, or its number if it has none.
 
-        Of a model of amounts, return the amounts.
+        Of a model of amounts, or of a reward, return these.
         """
-        if isinstance(self.predictor, AmountPredictor):
+        if isinstance(self.predictor, OfAmounts):
             return self.predictor.amounts(self._features(rows))
         classes: NDArray[Any] = self.classes[self.predict_proba(rows).argmax(1)]
         return classes

@@ -47,8 +47,16 @@ class Predictor(Stored, ABC):
         return []
 
 
+class OfAmounts(Predictor):
+    """What predicts an amount of each row; its probabilities are for attacks on a model."""
+
+    @abstractmethod
+    def amounts(self, features: Any) -> NDArray[np.float64]:
+        """Return the predicted amounts [N] of features [N, ...]."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AmountPredictor(Kept, Predictor):
+class AmountPredictor(Kept, OfAmounts):
     """A fitted regressor of amounts on the scale where the `bounds` are 0 and 1."""
 
     kind: ClassVar[str] = "amounts"

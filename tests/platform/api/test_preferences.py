@@ -1,6 +1,8 @@
 """Rewards from secret preferences, as users call them."""
 
 import pickle
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -9,6 +11,10 @@ from scipy.special import expit
 
 import labeldp
 from labeldp import LabelPrivatePreferences
+from labeldp.platform.api import two_parties
+from labeldp.platform.api.party_files import read_release
+from tests.platform.cli.asked import answer as ran
+from tests.platform.cli.asked import refusal, words
 
 GENERATOR = np.random.default_rng(0)
 A, B = GENERATOR.normal(size=(2, 9000, 16))
@@ -45,6 +51,13 @@ def test_a_reward_agrees_with_preferences(
     assert np.array_equal(found[:, 0] > 0.5, model.score(A) > model.score(B))
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.score(A), model.score(A))
+
+
+def test_a_ledger_of_preferences_counts_pairs(tmp_path: Path) -> None:
+    vault = str(tmp_path / "vault")
+    model = LabelPrivatePreferences(epsilon=1.0, vault=vault).fit(A[:50], B[:50], PREFERS[:50])
+    assert "a guess of a choice at even odds" in model.guarantee_
+    assert "epsilon 1 for each of 50 pairs" in words("ledger", vault)
 
 
 def test_a_reward_may_be_curved() -> None:
@@ -128,3 +141,85 @@ def test_choices_for_other_trainers_come_with_their_flip_probability() -> None:
     assert wrong == pytest.approx(release.flip_probability, abs=0.025)
     with pytest.raises(ValueError, match="choices have a value"):
         labeldp.privatize(["a", "b"], epsilon=1.0, task="preference")
+
+
+def pairs_file(folder: Path) -> tuple[str, str]:
+    """Pairs with one party, and choices with another one, in another order."""
+    pairs = pd.DataFrame({"pair": np.arange(6000)})
+    for name, side in (("a", A), ("b", B)):
+        for column in range(16):
+            pairs[f"{name}_x{column}"] = side[TRAIN, column]
+    pairs.to_parquet(folder / "pairs.parquet")
+    choices = pd.DataFrame({"pair": np.arange(6000), "prefers_a": PREFERS[TRAIN]})
+    choices["annotator"] = np.arange(6000) // 3
+    choices.sample(frac=1, random_state=0).to_csv(folder / "choices.csv", index=False)
+    return str(folder / "pairs.parquet"), str(folder / "choices.csv")
+
+
+@pytest.mark.parametrize(
+    ("method", "epsilon", "persons", "missed"),
+    [
+        ("moments", "0.3", False, 0.04),
+        ("moments", "1", True, 0.04),
+        ("randomized_response", "2", False, 0.04),
+    ],
+)
+def test_pairs_with_one_party_and_choices_with_another_give_a_reward(
+    method: str, epsilon: str, persons: bool, missed: float, tmp_path: Path
+) -> None:
+    pairs, choices = pairs_file(tmp_path)
+    request, release, model = (str(tmp_path / name) for name in ("request", "release", "model"))
+    id_column = ("--id-column", "pair")
+    asked = (*id_column, "--pairs", "--method", method, "--classes", "True,False")
+    ran("request", pairs, *asked, "--epsilon", epsilon, "-o", request)
+    given = [choices, *id_column, "--label-column", "prefers_a", "--request", request]
+    given += ["--person-column", "annotator"] if persons else []
+    told = words("release", *given, "--epsilon", epsilon, "-o", release)
+    unit = "person" if persons else "pair"
+    assert f"epsilon {epsilon}" in told and f"for each {unit}" in told
+    who = "2,000 persons" if persons else "6,000 pairs"
+    assert f"for each of {who}" in words("ledger", str(tmp_path / "choices.vault"))
+    found = ran("fit", pairs, "--release", release, "-o", model)
+    assert found["estimator"] == "a reward" and found["epsilon"] == pytest.approx(float(epsilon))
+    for name, side in (("a", A), ("b", B)):
+        rows = pd.DataFrame(side[TEST], columns=[f"x{column}" for column in range(16)])
+        file = str(tmp_path / f"{name}.parquet")
+        rows.to_parquet(file)
+        ran("predict", model, file, "-o", str(tmp_path / f"{name}.csv"))
+    of_a, of_b = (pd.read_csv(tmp_path / f"{name}.csv")["prediction"] for name in "ab")
+    assert np.mean((of_a > of_b) == PREFERS[TEST]) > BEST - missed
+
+
+def test_pairs_of_texts_and_what_is_refused(tmp_path: Path) -> None:
+    words_ = np.array(["kind", "rude", *(f"word{number}" for number in range(20))])
+    chosen = GENERATOR.integers(len(words_), size=(2, 1500, 5))
+    texts = [[" ".join(each) for each in words_[side]] for side in chosen]
+    pairs = pd.DataFrame({"id": range(1500), "a": texts[0], "b": texts[1]})
+    kinder = (chosen[0] == 0).sum(1) > (chosen[1] == 0).sum(1)
+    choices = pd.DataFrame({"id": range(1500), "choice": kinder.astype(int)})
+    asked: dict[str, Any] = {"id_column": "id", "classes": ["1", "0"], "epsilon": 4.0}
+    asked["pairs"] = True
+    for changes, why in (
+        ({"method": "subset"}, "moments, randomized_response"),
+        ({"classes": ["left", "right"]}, "whether a is preferred"),
+        ({"features": pairs.assign(prompt="x")}, "prompt; beside id"),
+        ({"features": pairs.drop(columns="b")}, "id, a; beside id"),
+    ):
+        wrong = {"features": pairs, "method": "moments", **asked, **changes}
+        with pytest.raises(ValueError, match=why):
+            two_parties.write_request(to=tmp_path / "no", **wrong)
+    request = two_parties.write_request(pairs, tmp_path / "request", method="moments", **asked)
+    vault = labeldp.SharedVault()
+    given: dict[str, Any] = {"id_column": "id", "label_column": "choice", "epsilon": 4.0}
+    two_parties.answer(choices, request, tmp_path / "r", **given, vault=vault)
+    release = read_release(tmp_path / "r")
+    model = two_parties.fit_release(pairs, [release])
+    kind, rude = model.predict(pd.DataFrame({"text": ["so kind of you", "how rude of you"]}))
+    assert kind > rude
+    with pytest.raises(ValueError, match="its sums are of other rows"):
+        two_parties.fit_release(pairs.assign(a=pairs["b"], b=pairs["a"]), [release])
+    with pytest.raises(ValueError, match="a reward, no classifier"):
+        labeldp.LabelPrivateClassifier().fit_release(pairs, release)
+    pairs.to_csv(tmp_path / "pairs.csv", index=False)
+    told = ("--release", str(tmp_path / "r"), "--estimator", "logistic", "-o", str(tmp_path / "no"))
+    assert "without another estimator" in refusal("fit", str(tmp_path / "pairs.csv"), *told)

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
-from sklearn.discriminant_analysis import QuadraticDiscriminantAnalysis
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import (
     AdaBoostClassifier,
     BaggingClassifier,
+    ExtraTreesClassifier,
+    GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
@@ -29,13 +31,13 @@ from sklearn.linear_model import (
     SGDClassifier,
 )
 from sklearn.metrics import roc_auc_score
-from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
 from sklearn.svm import SVC, LinearSVC, NuSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
 from labeldp.trainers.methods.any_model import drawn
@@ -308,13 +310,18 @@ LEARNERS = [
     LogisticRegressionCV(cv=3),
     SGDClassifier(loss="log_loss", random_state=0),
     GaussianNB(),
+    BernoulliNB(),
     KNeighborsClassifier(30),
     DecisionTreeClassifier(min_samples_leaf=20, random_state=0),
+    ExtraTreeClassifier(min_samples_leaf=20, random_state=0),
     RandomForestClassifier(30, random_state=0),
+    ExtraTreesClassifier(30, random_state=0),
+    GradientBoostingClassifier(n_estimators=20, random_state=0),
     HistGradientBoostingClassifier(max_iter=20, random_state=0),
     AdaBoostClassifier(n_estimators=20, random_state=0),
     BaggingClassifier(random_state=0),
     MLPClassifier((16,), max_iter=300, random_state=0),
+    LinearDiscriminantAnalysis(),
     QuadraticDiscriminantAnalysis(),
     SVC(probability=True, random_state=0),
     CalibratedClassifierCV(LinearSVC(), cv=3),
@@ -326,6 +333,21 @@ LEARNERS = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
 def test_any_learner_is_as_good_as_alone_in_the_same_channel(learner: Any) -> None:
+    compare_with_itself(learner)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("module", "name"), [("lightgbm", "LGBMClassifier"), ("xgboost", "XGBClassifier")]
+)
+def test_boosting_of_the_extra_is_as_good_as_alone_in_the_same_channel(
+    module: str, name: str
+) -> None:
+    learners = pytest.importorskip(module, reason=f"{module} is in the extra `boosting`")
+    compare_with_itself(getattr(learners, name)(n_estimators=20, random_state=0))
+
+
+def compare_with_itself(learner: Any) -> None:
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(2500, 4))
     score = 2 * rows[:, 0] + 1.5 * rows[:, 1] * rows[:, 2] + 0.5 * generator.logistic(size=2500)
