@@ -313,8 +313,9 @@ class FitAccount:
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     """An estimator whose fits are charged; parameters `vault`, `delta` and `noise_seed` are its."""
 
-    #: What pays, where no persons do.
+    #: What pays, where no persons do, and what is secret of it.
     _unit = "label"
+    _secret = "label"
     #: A clone may be a wrapper's, which hands it labels in a thread or process of its own.
     _cloned = False
 
@@ -582,7 +583,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         start = f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for"
         whole = account.unit != self._unit
         if account.id_column is not None:
-            each = f"all {self._unit}s of each person" if whole else f"each {self._unit}"
+            each = f"all {self._secret}s of each person" if whole else f"each {self._unit}"
             return (
                 f"{start} {each} of the release; what else their owner released is not counted "
                 "here; features are not protected"
@@ -601,11 +602,11 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if seeded:
             parts.append("noise of some of those came from a seed, which removes it")
         if whole:
-            parts.append(f"it holds for all {self._unit}s of a person together")
+            parts.append(f"it holds for all {self._secret}s of a person together")
         if math.isfinite(total) and not seeded:
             after = percent(guess_after(0.5, epsilon=total, delta=at))
             parts.append(
-                f"a guess of a {self._unit} at even odds is then right with at most {after}%"
+                f"a guess of a {self._secret} at even odds is then right with at most {after}%"
             )
         parts.append("features are not protected")
         return "; ".join([*parts, *(f"not counted: {each}" for each in account.not_counted())])

@@ -158,6 +158,7 @@ def read_request(folder: str | Path) -> Request:
         facts, ids, arrays = read_folder(place, REQUEST)
         classes = tuple(map(str, facts.get("classes", ())))
         method = str(facts.get("method"))
+        pairs = facts.get("pairs") is True
         # Each check before the array that it bounds is used: the file comes from another party.
         if method not in RELEASED or not 2 <= len(classes) <= MOST_CLASSES:
             raise FileNotAsWritten(
@@ -178,7 +179,7 @@ def read_request(folder: str | Path) -> Request:
         sums = 0
         most = _MOST_DIRECTIONS
         if weights is not None:
-            question = _question_of(facts, arrays)
+            question = (PairQuestion if pairs else SumQuestion).of_arrays(arrays)
             sums = len(question.units)
             _expect(place, weights, np.uint8, (len(ids), (sums + 1) // 2))
         if clusters is not None:
@@ -203,14 +204,8 @@ def read_request(folder: str | Path) -> Request:
             prior=prior,
             digest=facts["digest"],
             columns=tuple(map(str, facts.get("columns", ()))),
-            pairs=facts.get("pairs") is True,
+            pairs=pairs,
         )
-
-
-def _question_of(
-    facts: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]
-) -> SumQuestion | PairQuestion:
-    return (PairQuestion if facts.get("pairs") is True else SumQuestion).of_arrays(arrays)
 
 
 def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...]) -> None:
@@ -306,6 +301,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     with _as_written(place, RELEASE):
         facts, ids, arrays = read_folder(place, RELEASE)
         classes = tuple(facts["classes"])
+        pairs = facts.get("pairs") is True
         values = arrays["values"]
         mechanism = mechanism_for(
             facts["method"],
@@ -320,7 +316,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
         question = None
         row_marks = None
         if facts["method"] == "moments":
-            question = _question_of(facts, arrays)
+            question = (PairQuestion if pairs else SumQuestion).of_arrays(arrays)
             expected = len(question.units)
             row_marks = arrays["row_marks"]
             _expect(place, row_marks, np.float32, (expected,))
@@ -359,7 +355,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             mark=facts["ledger"],
             columns=tuple(map(str, facts.get("columns", ()))),
             row_marks=row_marks,
-            pairs=facts.get("pairs") is True,
+            pairs=pairs,
         )
 
 

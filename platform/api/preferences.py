@@ -63,6 +63,7 @@ class LabelPrivatePreferences(PaysForLabels):
     """
 
     _unit = "pair"
+    _secret = "choice"
 
     # Every parameter by itself, which scikit-learn's get_params, clone and searches need.
     def __init__(

@@ -101,9 +101,8 @@ class RewardFunctions:
 
     def differences(self, rows: NDArray[np.floating]) -> Floats:
         """Return values [N, M] at sides a, less those at sides b, which follow them [2 N, D]."""
-        values = self(rows)
-        count = len(rows) // 2
-        return np.asarray(values[:count] - values[count:])
+        of_a, of_b = np.split(self(rows), 2)
+        return np.asarray(of_a - of_b)
 
     def reward(self, slopes: Floats) -> RewardPredictor:
         """Return the reward that has these slopes [M]."""

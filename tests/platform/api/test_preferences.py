@@ -100,7 +100,7 @@ def test_an_annotator_is_protected_with_all_choices(delta: float) -> None:
     model = LabelPrivatePreferences(epsilon=3.0, delta=delta)
     model.fit(A[TRAIN], B[TRAIN], PREFERS[TRAIN], groups=annotators)
     assert "for each of 600 persons" in str(model.ledger_[0])
-    assert "for all pairs of a person together" in model.guarantee_
+    assert "for all choices of a person together" in model.guarantee_
     assert model.epsilon_ <= 3.0 and agreement(model) > BEST - 0.15
 
 
