@@ -217,7 +217,7 @@ class SuggestionSearcher(Unsaved, Searcher):
 
 
 class AshaByGroup(Unsaved, FIFOScheduler):
-    """One ASHA for each group of trials and bracket; the keeper has the names of those that it stops."""
+    """One ASHA for each group and bracket; the keeper has the names of trials that it stops."""
 
     def __init__(
         self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int

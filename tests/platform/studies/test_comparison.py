@@ -14,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 import labeldp
+from labeldp.mechanisms.accounting import DecisionEvent, GaussianEvent, epsilon_of
 from labeldp.mechanisms.auditing.memorization import memorization_interval_from_pairs
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.pate.aggregators import GNMax
@@ -29,7 +30,7 @@ from labeldp.platform.studies.leakage_study import (
     infer_attribute,
     main,
 )
-from labeldp.platform.studies.presets import REPETITIONS, comparison
+from labeldp.platform.studies.presets import EPSILONS, REPETITIONS, comparison
 from labeldp.platform.sweep import block_check
 from labeldp.platform.sweep.block_check import compare, run_blocks, table
 from labeldp.platform.sweep.config_files import load_sweep
@@ -69,6 +70,18 @@ def test_each_trial_costs_the_epsilon_that_it_is_compared_at(sweep: str) -> None
     costs = cost_of(private, num_classes=10)
     for trial, epsilon in zip(private, costs.epsilons, strict=True):
         assert epsilon == pytest.approx(trial.config.trainer.epsilon, rel=1e-6), trial.variant
+
+
+def test_pates_noise_is_what_the_epsilons_ask_for(trials: list[PlannedTrial]) -> None:
+    pate = [trial for trial in trials if trial.variant == PATE and trial.config.seed == 0]
+    assert cost_of(pate, num_classes=10).epsilons == pytest.approx(EPSILONS, rel=1e-6)
+    # What is charged is the price of decisions; but for tiny epsilons that of the counts is above.
+    for trial, epsilon in zip(pate, EPSILONS, strict=True):
+        planned = trial.config.trainer.planned_charge(num_classes=10, seed=0)
+        assert planned is not None and isinstance(planned.event, DecisionEvent)
+        counts = GaussianEvent(noise_multiplier=planned.event.noise_multiplier)
+        price = epsilon_of([counts], delta=1e-5)
+        assert price > 1.1 * epsilon if epsilon >= 0.1 else price == pytest.approx(epsilon)
 
 
 def test_each_repetition_draws_and_pays_for_releases_of_its_own(trials: list[PlannedTrial]) -> None:
