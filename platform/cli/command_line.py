@@ -100,7 +100,7 @@ PLAN_OPTIONS = (
     choice("--search", ("optuna",), "choose settings by results so far (docs/search.md)"),
     whole("--trials", "number of trials of each search; 40 by default"),
     whole("--search-seed", "seed of the search; 0 by default"),
-    choice("--stop", ("asha",), "stop the worse trials early (docs/search.md)"),
+    choice("--stop", ("asha", "hyperband"), "stop the worse trials early (docs/search.md)"),
     _OVERRIDES,
 )
 

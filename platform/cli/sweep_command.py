@@ -46,6 +46,9 @@ from labeldp.platform.sweep.plan import PlanResult, plan_of
 if TYPE_CHECKING:
     from labeldp.platform.sweep.recorder import SweepOutcome
 
+#: With the default rule they begin after 1, 4 and 16 epochs.
+HYPERBAND_BRACKETS = 3
+
 _OPTIONS = (
     *line.PLAN_OPTIONS,
     line.choice("--resume", ("auto", "must", "never"), "continue earlier trials", default="auto"),
@@ -195,11 +198,20 @@ def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
         overrides=settings_of(given)[0],
         choose_by=ChooseBy(given["choose_by"]) if given["choose_by"] else None,
         search=search,
-        stop=sweep.stop or AshaStop() if given["stop"] else None,
+        stop=_stop_of(sweep.stop or AshaStop(), given["stop"]),
         only=given["only"],
         without=given["without"],
         **{key: given[key] for key in ("smoke", "preset", "max_epsilon_total", "on_processors")},
     )
+
+
+def _stop_of(own: AshaStop, name: str | None) -> AshaStop | None:
+    """Return the sweep's own rule with as many brackets as the named scheduler has."""
+    if name is None:
+        return None
+    if name == "asha":
+        return replace(own, brackets=1)
+    return own if own.brackets > 1 else replace(own, brackets=HYPERBAND_BRACKETS)
 
 
 def results_of(sweep: Sweep, given: Mapping[str, Any]) -> Path:

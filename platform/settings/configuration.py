@@ -518,12 +518,26 @@ class AshaStop:
     there before it. One that is not among the best there ends as every trial does: it is
     evaluated, audited and recorded, after fewer epochs.
 
+    With `brackets` above 1 it is HyperBand (Li et al. 2018): a trial is compared within its bracket
+    alone, and each bracket begins `keep_one_in` times later than the one before.
+
     >>> AshaStop(grace_epochs=2, keep_one_in=3).rungs(30)
     (2, 6, 18)
+    >>> AshaStop(grace_epochs=2, keep_one_in=3, brackets=2).of("f").rungs(30)
+    (6, 18)
     """
 
     grace_epochs: Count = key(1, "First rung: no trial stops before this epoch.")
     keep_one_in: Two = key(4, "One trial in this many continues at each rung.")
+    brackets: Count = key(1, "Groups that begin at later and later rungs; 1 is ASHA.")
+
+    def of(self, digest: str) -> "AshaStop":
+        """Return the rule of a trial's bracket, which follows from its hash: a resumed one's too.
+
+        Its rungs are among those of the rule itself, whose number thus bounds the price.
+        """
+        later = self.keep_one_in ** (int(digest, 16) % self.brackets)
+        return replace(self, grace_epochs=self.grace_epochs * later, brackets=1)
 
     def rungs(self, epochs: int) -> tuple[int, ...]:
         """Return after which epochs a trial of so many is compared; its last is none of them."""

@@ -37,7 +37,13 @@ from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.trainer import PlannedCharge
-from labeldp.trainers.settings.training import FewLabelsConfig, LearnerConfig, VatConfig, Work
+from labeldp.trainers.settings.training import (
+    FewLabelsConfig,
+    LearnerConfig,
+    Schedule,
+    VatConfig,
+    Work,
+)
 
 if TYPE_CHECKING:  # a plan does without torch where nothing is to be measured
     from labeldp.trainers.data.labelled_data import PublicData
@@ -472,7 +478,8 @@ def rate_of_steps(
 ) -> tuple[float, float]:
     """Return examples a second in epochs of so many steps, and seconds of an epoch."""
     if isinstance(network, LearnerConfig):
-        network = replace(network, encoder=None)
+        # It may train longer than planned, where other schedules' rates turn negative.
+        network = replace(network, encoder=None, schedule=Schedule.CONSTANT)
         each = network.batch_size
     else:
         network = replace(network, steps_per_epoch=steps)

@@ -235,7 +235,7 @@ def run_trial(
     # Tune has forgotten them: it takes the trial for a new one.
     for metrics in epochs:
         on_epoch(asdict(metrics), False)
-    rungs = () if stops is None else stops.rule.rungs(config.trainer.epochs)
+    rungs = () if stops is None else stops.rule.of(vault.trial).rungs(config.trainer.epochs)
     stopped = stops is not None and bool(epochs) and stops.stopped(vault.trial)
     while len(epochs) < config.trainer.epochs and not stopped:
         read = len(vault.keys)

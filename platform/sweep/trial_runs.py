@@ -217,7 +217,7 @@ class SuggestionSearcher(Unsaved, Searcher):
 
 
 class AshaByGroup(Unsaved, FIFOScheduler):
-    """One ASHA for each group of trials; the keeper has the names of those that it stops."""
+    """One ASHA for each group and bracket; the keeper has the names of trials that it stops."""
 
     def __init__(
         self, stops: EarlyStops, *, group_of: Callable[[str], Hashable], most_epochs: int
@@ -243,7 +243,7 @@ class AshaByGroup(Unsaved, FIFOScheduler):
 
     def recall(self, record: TrialRecord) -> None:
         """Take a trial of an earlier start into account."""
-        rungs = self._stops.rule.rungs(self._most_epochs)
+        rungs = self._stops.rule.of(record.hash).rungs(self._most_epochs)
         name = rung_metric(self._stops.by)
         for figures in record.curves:
             if figures["epoch"] in rungs and name in figures:
@@ -252,8 +252,8 @@ class AshaByGroup(Unsaved, FIFOScheduler):
                 self._judge(record.hash, rung)
 
     def _judge(self, digest: str, rung: Mapping[str, Any]) -> str:
-        group = self._group_of(digest)
-        rule = self._stops.rule
+        rule = self._stops.rule.of(digest)
+        group = (self._group_of(digest), rule)
         if group not in self._groups:
             self._groups[group] = ASHAScheduler(
                 time_attr="epoch",

@@ -103,6 +103,10 @@ def test_lines_limits_axes_and_searches() -> None:
     assert asked("--search-seed", "2", sweep=own).search == OptunaSearch(trials=9, seed=2)
     assert asked("--stop", "asha", sweep=own).stop == AshaStop(keep_one_in=2)
     assert asked("--stop", "asha").stop == AshaStop()
+    assert asked("--stop", "hyperband", sweep=own).stop == AshaStop(keep_one_in=2, brackets=3)
+    own = replace(own, stop=AshaStop(brackets=5))
+    assert asked("--stop", "hyperband", sweep=own).stop == own.stop
+    assert asked("--stop", "asha", sweep=own).stop == AshaStop()
     with pytest.raises(ValueError, match="add --search optuna"):
         asked("--trials", "5")
 

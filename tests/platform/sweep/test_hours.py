@@ -48,7 +48,10 @@ def test_lines_of_equal_votes_pay_for_their_teachers_once() -> None:
 
 
 def test_a_rate_is_measured_once_and_kept(state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    images = {"data.name": "mnist", "trainer.model": "small_cnn", "trainer.epochs": 10}
+    # A measurement trains for longer, where this schedule's rate is far below 0.
+    schedule = {"trainer.schedule": "linear", "trainer.learning_rate": 0.05}
+    small = {"trainer.model": "small_cnn", "trainer.epochs": 10}
+    images = {"data.name": "mnist", **small, **schedule}
     size = replace(CIFAR, shape=(1, 28, 28))
     trials = [one(images), one({**images, "trainer.epsilon": 2.0, "trainer.epochs": 20}, "other")]
     found = planned_hours(trials, size, on_gpu=False)

@@ -254,6 +254,8 @@ def test_counts_are_charged_each() -> None:
     # With epochs 1, 4 and 16 of 30 as rungs a trial asks four times.
     found = cost(rates, 10_000, AshaStop(), evaluation__epsilon=0.5)
     assert (found.releases, found.epsilons) == (49, (2.0,)) and 14 < found.epsilon_total < 24
+    # Trials of HyperBand's later brackets ask less often; the price is an upper bound.
+    assert cost(rates, 10_000, AshaStop(brackets=3), evaluation__epsilon=0.5) == found
     # One release of the held-out labels serves all trials and all rungs.
     found = cost(rates, 10_000, AshaStop(), evaluation__estimate="release")
     assert (found.releases, found.epsilon_total) == (2, 1.0)

@@ -207,7 +207,10 @@ def test_a_state_of_another_ledger_is_not_resumed(digits: LabelledData, tmp_path
     assert states.kept == 2 * TWO_STAGES.trainer.epochs
 
 
-def test_a_trial_that_stopped_at_a_rung_stays_stopped(digits: LabelledData, tmp_path: Path) -> None:
+@pytest.mark.parametrize("brackets", [1, 2])
+def test_a_trial_that_stopped_at_a_rung_stays_stopped(
+    digits: LabelledData, tmp_path: Path, brackets: int
+) -> None:
     """Its worker died after the word and before the end: it trains no further epoch."""
     config = with_changes(TrialConfig(), {"trainer.epochs": 5, "trainer.width": 8})
     home, states, seen = home_of(digits), States(tmp_path), list[tuple[float, bool]]()
@@ -217,7 +220,7 @@ def test_a_trial_that_stopped_at_a_rung_stays_stopped(digits: LabelledData, tmp_
             return digest == "a1" and seen[-1][0] == 3
 
     def start() -> TrialOutcome:
-        rule = AshaStop(grace_epochs=1, keep_one_in=3)
+        rule = AshaStop(grace_epochs=1, keep_one_in=3, brackets=brackets)
         return run(
             digits,
             home,
@@ -228,7 +231,10 @@ def test_a_trial_that_stopped_at_a_rung_stays_stopped(digits: LabelledData, tmp_
         )
 
     first = start()
-    assert (first.stopped_early, seen) == (3, [(1, True), (2, False), (3, True)])
+    assert (first.stopped_early, seen) == (
+        3,
+        [(1, brackets == 1), (2, False), (3, True)],  # a1 is odd: it is of the later bracket
+    )
     again = start()
     assert (again.stopped_early, seen[3:]) == (3, [(1, False), (2, False), (3, False)])
     assert again.metrics["accuracy"] == first.metrics["accuracy"]
@@ -368,15 +374,15 @@ def test_the_error_that_broke_the_driver_is_raised_and_not_its_text_in_tune() ->
     assert caught.value is refused
 
 
-def scheduler(by: ChooseBy = ChooseBy.TEST) -> tuple[AshaByGroup, EarlyStops]:
+def scheduler(by: ChooseBy = ChooseBy.TEST, brackets: int = 1) -> tuple[AshaByGroup, EarlyStops]:
     """One of two trials continues; the first letter of a hash is its group."""
-    rule = AshaStop(grace_epochs=2, keep_one_in=2)
+    rule = AshaStop(grace_epochs=2, keep_one_in=2, brackets=brackets)
     stops = EarlyStops(rule=rule, by=by, keeper=Here(Keeper("", "")))
     return AshaByGroup(stops, group_of=lambda each: each[0], most_epochs=30), stops
 
 
-def tell(judge: AshaByGroup, digest: str, accuracy: float) -> None:
-    result: dict[str, Any] = {"rung/epoch": 2, "rung/accuracy": accuracy}
+def tell(judge: AshaByGroup, digest: str, accuracy: float, epoch: int = 2) -> None:
+    result: dict[str, Any] = {"rung/epoch": epoch, "rung/accuracy": accuracy}
     trial = SimpleNamespace(config={"hash": digest}, trial_id=f"of Tune's {digest}")
     assert judge.on_trial_result(None, trial, result) == "CONTINUE"
 
@@ -386,6 +392,13 @@ def test_the_worse_half_is_stopped_within_its_group() -> None:
     for digest, accuracy in (("a1", 0.5), ("a2", 0.6), ("a3", 0.4), ("b1", 0.1)):
         tell(judge, digest, accuracy)
     assert [name for name in ("a1", "a2", "a3", "b1") if board.stopped(name)] == ["a3"]
+
+
+def test_hyperband_compares_within_a_bracket() -> None:
+    judge, board = scheduler(brackets=2)
+    for digest, accuracy in (("a1", 0.5), ("a2", 0.4), ("a3", 0.3)):
+        tell(judge, digest, accuracy, epoch=4)
+    assert [name for name in ("a1", "a2", "a3") if board.stopped(name)] == ["a3"]
 
 
 @pytest.mark.parametrize(("by", "stopped"), [(ChooseBy.TEST, True), (ChooseBy.ESTIMATED, False)])
