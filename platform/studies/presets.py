@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Axis, Grid
+from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
 from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.catalog import find
@@ -30,7 +30,11 @@ from labeldp.trainers.settings.schedules import (
     as_changes,
     fast_training,
 )
-from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
+from labeldp.trainers.settings.training import (
+    FixMatchConfig,
+    SemiSupervisedConfig,
+    WeakBranch,
+)
 
 #: `--smoke`: 2,000 images, two epochs of a small CNN in single precision.
 SMALL_CNN: Mapping[str, Any] = {
@@ -217,60 +221,56 @@ def pate_fm(
     )
 
 
-#: 12 settings of 250 probe teachers and 24 of 800. Teachers are trained once for each ensemble, and
-#: every setting reads their votes. Papernot et al., "Scalable Private Learning with PATE", ICLR
-#: 2018, has 250 teachers.
+#: The published setting of 250 teachers (Papernot et al., "Scalable Private Learning with PATE",
+#: ICLR 2018, Table 1), and 800 teachers at prices for any votes. Each ensemble is trained once.
 VARIANTS = (
     Variant(
         name="T=250",
-        changes={"trainer.ensemble.teachers": 250},
-        space={
-            "trainer.threshold": Grid(100.0, 150.0),
-            "trainer.sigma1": Grid(75.0, 150.0),
-            "trainer.sigma2": Grid(25.0, 50.0, 75.0),
+        changes={
+            "trainer.ensemble.teachers": 250,
+            "trainer.ensemble.queries": 640,
+            "trainer.threshold": 200.0,
+            "trainer.sigma1": 150.0,
+            "trainer.sigma2": 40.0,
+            "trainer.answers": 286,
         },
     ),
     Variant(
         name="T=800",
-        changes={"trainer.ensemble.teachers": 800},
-        space={
-            "trainer.threshold": Grid(320.0, 400.0),
-            "trainer.sigma1": Grid(400.0, 800.0),
-            "trainer.sigma2": Grid(80.0, 120.0, 240.0),
-            "trainer.answers": Grid(300, 500),
+        changes={
+            "trainer.ensemble.teachers": 800,
+            "trainer.ensemble.queries": 1000,
+            "trainer.answers": 500,
         },
+        space={"trainer.epsilon": Grid(0.5, 1.0)},
     ),
 )
 
 
-def pate_on_probes(
-    data: str,
-    student: StudentKind,
-    *,
-    students: int,
-    space: Mapping[str, Axis] | None = None,
-) -> Sweep:
-    """Return the sweep of 36 settings of probe teachers on label-free features of images.
+def pate_on_images(data: str, *, flip: bool) -> Sweep:
+    """Return the sweep of PATE with smooth teachers on features of images, and a student of images.
 
-    `--smoke` has 2,000 images, one student and 24 settings on the first ensemble; on scikit-learn's
-    digits where the data set is missing.
+    `flip`: whether a mirror image shows the same class. `--smoke` has 2,000 images and two epochs,
+    on scikit-learn's digits where the data set is missing.
     """
-    seeds = dict(space or {})
+    student = SemiSupervisedConfig(flip=flip, padding=2, box=8)
+    features = {"features": FeatureSet.PATCHES}
     return Sweep(
         name=f"pate_{data}",
         base=TrialConfig(
             method="pate",
-            data=DataSettings(name=data, features=FeatureSet.PATCHES),
+            data=DataSettings(name=data),
             audit=AuditSettings(canaries=1000, coin_canaries=100),
             trainer=PateConfig(
-                ensemble=EnsembleConfig(queries=1000),
-                student=StudentConfig(kind=student),
-                students=students,
-                answers=500,
+                ensemble=EnsembleConfig(kind=TeacherKind.SMOOTH, ridge=0.01, **features),
+                student=StudentConfig(
+                    kind=StudentKind.SEMI_SUPERVISED, semi_supervised=student, **features
+                ),
+                students=1,
             ),
         ),
         variants=VARIANTS,
-        space=seeds,
+        space={"trainer.ensemble.seed": Grid(0, 1, 2)},
         smoke=Preset(
             changes={
                 "data.name": data if find(data).available(data_root(None)) else "digits",
@@ -278,8 +278,9 @@ def pate_on_probes(
                 "audit.canaries": 100,
                 "trainer.ensemble.queries": 400,
                 "trainer.answers": 100,
-                "trainer.students": 1,
+                "trainer.student.semi_supervised.epochs": 2,
+                "trainer.student.semi_supervised.padding": 1,
             },
-            space={"trainer.answers": Grid(100), **{key: Grid(0) for key in seeds}},
+            space={"trainer.ensemble.seed": Grid(0)},
         ),
     )

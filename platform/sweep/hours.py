@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,13 @@ from labeldp.trainers.data.files import private_folder, replacing
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.training import FewLabelsConfig, LearnerConfig, VatConfig, Work
+from labeldp.trainers.settings.training import (
+    FewLabelsConfig,
+    FixMatchConfig,
+    LearnerConfig,
+    SemiSupervisedConfig,
+    Work,
+)
 
 if TYPE_CHECKING:  # a plan does without torch where nothing is to be measured
     from labeldp.trainers.data.labelled_data import PublicData
@@ -252,16 +258,21 @@ def _rate_of_steps(
 def _trainer(
     network: LearnerConfig | FewLabelsConfig, data: "PublicData", performance: Performance
 ) -> "Training":
-    from labeldp.trainers.methods.fixmatch import FixMatch, Vat
+    from labeldp.trainers.methods.fixmatch import FixMatch
+    from labeldp.trainers.methods.semi_supervised import SemiSupervised
     from labeldp.trainers.models.learner import OnLabels
 
     count = len(data.train_features)
     labels = np.arange(count) % data.num_classes
     if isinstance(network, LearnerConfig):
         return OnLabels(network, data=data, seed=0, performance=performance, labels=labels)
-    kind: Any = Vat if isinstance(network, VatConfig) else FixMatch
-    given = {"examples": np.arange(count), "labels": labels, "seed": 0}
-    return cast("Training", kind(network, data=data, performance=performance, **given))
+    given: dict[str, Any] = {"examples": np.arange(count), "labels": labels, "seed": 0}
+    given |= {"data": data, "performance": performance}
+    if isinstance(network, FixMatchConfig):
+        return FixMatch(network, **given)
+    assert isinstance(network, SemiSupervisedConfig)
+    even = np.full((count, data.num_classes), 1 / data.num_classes)
+    return SemiSupervised(network, posterior=even, **given)
 
 
 @lru_cache(maxsize=32)
