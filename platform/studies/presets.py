@@ -254,7 +254,7 @@ def pate_on_images(data: str, *, flip: bool) -> Sweep:
     on scikit-learn's digits where the data set is missing.
     """
     student = SemiSupervisedConfig(flip=flip, padding=2, box=8)
-    features = {"features": FeatureSet.PATCHES}
+    features: Mapping[str, Any] = {"features": FeatureSet.PATCHES}
     return Sweep(
         name=f"pate_{data}",
         base=TrialConfig(

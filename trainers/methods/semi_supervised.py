@@ -52,7 +52,8 @@ class _MovingMean(nn.Module):
 
     def forward(self, predicted: Tensor) -> Tensor:
         """Take predictions [U, K] into account, and return the mean [K]."""
-        return self.mean.lerp_(predicted.mean(0), 1 - _PAST)
+        self.mean.lerp_(predicted.mean(0), 1 - _PAST)
+        return self.mean
 
 
 class SemiSupervised(FewLabels):

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -86,7 +87,7 @@ def test_weak_views_without_gradient_learn_too_and_divergence_is_named() -> None
     )
 
     def start(config: FixMatchConfig) -> FixMatch:
-        given = {"examples": np.arange(30), "labels": labels[:30], "seed": 1}
+        given: dict[str, Any] = {"examples": np.arange(30), "labels": labels[:30], "seed": 1}
         return FixMatch(config, data=data, performance=ON_CPU, **given)
 
     trainer = start(config)
