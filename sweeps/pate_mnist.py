@@ -12,8 +12,9 @@ Hardware: two cores, half an hour; the first run computes features for two minut
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.studies.presets import pate_on_images
+from labeldp.trainers.settings.training import SemiSupervisedConfig
 
-SWEEP = pate_on_images("mnist", flip=False)
+SWEEP = pate_on_images("mnist", SemiSupervisedConfig(flip=False, padding=2, box=8))
 
 if __name__ == "__main__":
     main(SWEEP)

@@ -16,6 +16,7 @@ from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.methods.pate_settings import (
+    AggregatorKind,
     EnsembleConfig,
     PateConfig,
     StudentConfig,
@@ -221,39 +222,44 @@ def pate_fm(
     )
 
 
+def nearest_labels(epsilon: float, *, labels: int, queries: int) -> Variant:
+    """Return PATE whose voters are the labels nearest to a query, at a price for any votes.
+
+    A label votes once, so that noise is of a few votes. `labels` vote on each of the `queries`.
+    """
+    return Variant(
+        name=f"nearest labels, epsilon {epsilon:g}",
+        changes={
+            "trainer.ensemble.kind": TeacherKind.NEIGHBORS,
+            "trainer.ensemble.teachers": labels,
+            "trainer.ensemble.queries_per_label": 1,
+            "trainer.ensemble.queries": queries,
+            "trainer.answers": queries,
+            "trainer.aggregator": AggregatorKind.GNMAX,
+            "trainer.threshold": None,
+            "trainer.sigma1": None,
+            "trainer.sigma2": None,
+            "trainer.epsilon": epsilon,
+        },
+    )
+
+
 #: The published setting of 250 teachers (Papernot et al., "Scalable Private Learning with PATE",
-#: ICLR 2018, Table 1), and 800 teachers at prices for any votes. Each ensemble is trained once.
+#: ICLR 2018, Table 1), and nearest labels, about five standard deviations of the noise of them.
 VARIANTS = (
     Variant(
-        name="T=250",
-        changes={
-            "trainer.ensemble.teachers": 250,
-            "trainer.ensemble.queries": 640,
-            "trainer.threshold": 200.0,
-            "trainer.sigma1": 150.0,
-            "trainer.sigma2": 40.0,
-            "trainer.answers": 286,
-        },
+        name="T=250", changes=dict(zip(TABLE_3, (640, 250, 150.0, 40.0, 200.0, 286), strict=True))
     ),
-    Variant(
-        name="T=800",
-        changes={
-            "trainer.ensemble.teachers": 800,
-            "trainer.ensemble.queries": 1000,
-            "trainer.answers": 500,
-        },
-        space={"trainer.epsilon": Grid(0.5, 1.0)},
-    ),
+    nearest_labels(1.0, labels=25, queries=2200),
+    nearest_labels(0.1, labels=170, queries=340),
 )
 
 
-def pate_on_images(data: str, *, flip: bool) -> Sweep:
+def pate_on_images(data: str, student: SemiSupervisedConfig) -> Sweep:
     """Return the sweep of PATE with smooth teachers on features of images, and a student of images.
 
-    `flip`: whether a mirror image shows the same class. `--smoke` has 2,000 images and two epochs,
-    on scikit-learn's digits where the data set is missing.
+    `--smoke` has one line and 2,000 images, of scikit-learn's digits where the data set is missing.
     """
-    student = SemiSupervisedConfig(flip=flip, padding=2, box=8)
     features: Mapping[str, Any] = {"features": FeatureSet.PATCHES}
     return Sweep(
         name=f"pate_{data}",
@@ -278,9 +284,12 @@ def pate_on_images(data: str, *, flip: bool) -> Sweep:
                 "audit.canaries": 100,
                 "trainer.ensemble.queries": 400,
                 "trainer.answers": 100,
-                "trainer.student.semi_supervised.epochs": 2,
+                "trainer.student.semi_supervised.batch_size": 16,
+                "trainer.student.semi_supervised.epochs": 5,
                 "trainer.student.semi_supervised.padding": 1,
+                "trainer.student.semi_supervised.box": 2,
             },
+            variants=VARIANTS[:1],
             space={"trainer.ensemble.seed": Grid(0)},
         ),
     )

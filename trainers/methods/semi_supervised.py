@@ -28,7 +28,7 @@ from labeldp.trainers.methods.settings import (
     PriorSource,
     PriorStudentConfig,
 )
-from labeldp.trainers.models.optimization import weight_average
+from labeldp.trainers.models.optimization import soft_cross_entropy, weight_average
 from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.settings.schedules import Schedule, rate_factor
 from labeldp.trainers.settings.trainer import Given, without_labels
@@ -99,11 +99,12 @@ class SemiSupervised(FewLabels):
         unlabeled = self._features[others]
         labeled = self._views.weak(self._features[self._rows[chosen]], generator)
         strong = self._views.strong(unlabeled, generator)
-        probability, guesses = self._judged(unlabeled, others).max(1)
+        targets = self._judged(unlabeled, others)
         threshold = config.threshold + (config.last_threshold - config.threshold) * self._done
         weight = torch.full((), config.labeled_weight * (1 - self._done), device=self.device)
-        sure = (probability >= threshold).float()
-        return labeled, self._labels[chosen], strong, guesses, sure, weight
+        # What is not sure enough counts nothing.
+        targets *= targets.amax(1, keepdim=True) >= threshold
+        return labeled, self._labels[chosen], strong, targets, weight
 
     @torch.no_grad()
     def _judged(self, examples: Tensor, places: Tensor) -> Tensor:
@@ -111,16 +112,16 @@ class SemiSupervised(FewLabels):
         assert self._average is not None
         self._average.eval()
         weak = self._views.weak(examples, self._generator)
-        predicted = logits_of(self._average, weak, self.performance).softmax(1)
-        aligned = predicted.log() + (self._shares / self._mean(predicted)).log()
+        predicted = logits_of(self._average, weak, self.performance).log_softmax(1)
+        aligned = predicted + (self._shares / self._mean(predicted.exp())).log()
         return (aligned + self._evidence[places]).softmax(1)
 
     def _loss_of_batch(self, *batch: Tensor) -> Tensor:
-        labeled, labels, strong, guesses, sure, weight = batch
+        labeled, labels, strong, targets, weight = batch
         logits = self._logits(torch.cat((labeled, strong)))
         known = functional.cross_entropy(logits[: len(labeled)], labels)
-        distances = functional.cross_entropy(logits[len(labeled) :], guesses, reduction="none")
-        return weight * known + self.config.unlabeled_weight * (distances * sure).mean()
+        free = soft_cross_entropy(logits[len(labeled) :].log_softmax(1), targets)
+        return weight * known + self.config.unlabeled_weight * free
 
 
 def student_of_prior(config: PriorStudentConfig, **given: Unpack[Given]) -> SemiSupervised:
