@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help install demo check test slim tables compare-rivals faults mutants ui bench measure docs lint clean
+.PHONY: help install demo check test slim tables compare-rivals faults mutants ui bench measure docs release lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -58,7 +58,7 @@ lint: $(STAMP)
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench $(if $(ONLY),--only $(ONLY))
 
-## make measure  the other measurements: canaries, rates, estimates
+## make measure  the other measurements: canaries, rates
 measure: $(STAMP)
 	$(BIN)/python -m pytest -m benchmark tests/benchmarks tests/mechanisms -s -o timeout=900
 
@@ -79,6 +79,10 @@ mutants: $(STAMP)
 ## make docs     the documentation as a site, in site/
 docs: $(STAMP)
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+
+## make release  files of a version: built, installed on the oldest and newest Python, tried, signed
+release: $(STAMP)
+	$(BIN)/python infra/release.py $(foreach version,$(PYTHONS),--python $(version)) $(if $(KEY),--key $(KEY))
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from labeldp.platform.api.classifier import LabelPrivateClassifier as LabelPrivateClassifier
+    from labeldp.platform.api.label_release import epsilon as epsilon
     from labeldp.platform.api.label_release import privatize as privatize
     from labeldp.platform.api.paid_fits import PrivacyAddsUp as PrivacyAddsUp
     from labeldp.platform.api.paid_fits import PrivacyNotCounted as PrivacyNotCounted
     from labeldp.platform.api.prediction_sets import PredictionSets as PredictionSets
     from labeldp.platform.api.preferences import LabelPrivatePreferences as LabelPrivatePreferences
-    from labeldp.platform.api.prices import epsilon as epsilon
     from labeldp.platform.api.regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from labeldp.platform.api.result import Result as Result
     from labeldp.platform.api.result import load as load
@@ -48,7 +48,7 @@ _WHERE = {
     "PrivacyNotCounted": "labeldp.platform.api.paid_fits",
     "Result": "labeldp.platform.api.result",
     "SharedVault": "labeldp.platform.vault.shared_vault",
-    "epsilon": "labeldp.platform.api.prices",
+    "epsilon": "labeldp.platform.api.label_release",
     "load": "labeldp.platform.api.result",
     "plan": "labeldp.platform.api.result",
     "privatize": "labeldp.platform.api.label_release",

@@ -7,9 +7,10 @@ NumPy and SciPy only.
 | the home of labels, their way out | `vault`, `release_store`, `ledger` |
 | sources of noise | `randomness` |
 | noise on each label | `additive_noise`, `randomized_response`, `channels`, |
-| | `rr_with_prior`, `cluster_prior`, `label_moments`, `label_channels` |
+| | `rr_with_prior`, `label_moments`, `label_channels` |
 | reading a noisy label | `posterior` |
-| accuracy without test labels | `accuracy_estimate`, `score_histogram`, `error_sums` |
+| accuracy without test labels | `accuracy_estimate`, `score_histogram` |
+| amounts, and errors of a regression | `amounts` |
 | cost | `accounting`, `calibration`, `selection`, `guess_risk` |
 | votes, answers and their cost | `pate` |
 | proofs of leaks | `auditing` |
@@ -49,10 +50,6 @@ from labeldp.mechanisms.channels import (
     SubsetSelection as SubsetSelection,
     optimal_channel as optimal_channel,
 )
-from labeldp.mechanisms.cluster_prior import (
-    ClusterHistograms as ClusterHistograms,
-    prior_from_histograms as prior_from_histograms,
-)
 from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
 from labeldp.mechanisms.ledger import (
     Budget as Budget,
@@ -87,7 +84,11 @@ from labeldp.mechanisms.randomness import (
     SecureEntropy as SecureEntropy,
     SeededNoise as SeededNoise,
 )
-from labeldp.mechanisms.rr_with_prior import RRWithPrior as RRWithPrior, tempered as tempered
+from labeldp.mechanisms.rr_with_prior import (
+    ClusterHistograms as ClusterHistograms,
+    RRWithPrior as RRWithPrior,
+    tempered as tempered,
+)
 from labeldp.mechanisms.score_histogram import (
     ScoreCells as ScoreCells,
     ScoreEstimates as ScoreEstimates,

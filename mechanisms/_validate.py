@@ -376,3 +376,36 @@ def refuse_entries(bad: Any, array: NDArray[Any], name: str, rule: str) -> None:
             where = f"{name} row {place}"
             shown = np.array2string(array[place], precision=6, threshold=8)
         raise ValueError(f"{where} is {shown}; {rule}")
+
+
+def whole_maximum(counts: NDArray[Any]) -> NDArray[np.float64]:
+    """Largest count of every row, to the nearest whole number, halves up [N].
+
+    One vote moves a rounded maximum by at most 1. Rounding halves to even would break that: 0.5 and
+    1.5 would go to 0 and 2.
+    """
+    peak: NDArray[np.float64] = counts.max(axis=1).astype(np.float64)
+    return peak if np.issubdtype(counts.dtype, np.integer) else np.asarray(np.floor(peak + 0.5))
+
+
+def row_of(
+    values: ArrayLike, name: str, good: Callable[[NDArray[np.float64]], Any], rule: str
+) -> NDArray[np.float64]:
+    """Return values as float64 [N], or raise a ValueError with the first that breaks the rule."""
+    array = np.atleast_1d(np.asarray(values, dtype=np.float64))
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(f"{name} has shape {array.shape}; it must be a row of at least one number")
+    refuse_entries(~good(array), array, name, rule)
+    return array
+
+
+def checked_orders(orders: ArrayLike) -> NDArray[np.float64]:
+    """Return Renyi orders as float64 [A], or raise a ValueError with the one out of range."""
+    rule = "every Renyi order must be finite and above 1"
+    return row_of(orders, "orders", lambda each: (each > 1) & np.isfinite(each), rule)
+
+
+def checked_noise(**values: float) -> None:
+    """Refuse noise that is not a number, not above 0, or beyond what doubles can square."""
+    positive(infinity=False, **values)
+    between(1e-100, 1e100, **values)

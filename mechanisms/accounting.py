@@ -146,15 +146,6 @@ class GaussianMechanism:
         return GaussianEvent(noise_multiplier=self.noise_std / L2_SENSITIVITY)
 
 
-def hands_out_labels(event: Event) -> bool:
-    """Whether an event is the label itself, handed out as it is.
-
-    >>> hands_out_labels(PureEvent(epsilon=math.inf)), hands_out_labels(PureEvent(epsilon=9.0))
-    (True, False)
-    """
-    return isinstance(event, PureEvent) and math.isinf(event.epsilon)
-
-
 def _check_curve(orders: NDArray[np.float64], rdp: NDArray[np.float64]) -> None:
     if orders.ndim != 1 or orders.size == 0 or orders.shape != rdp.shape:
         raise ValueError(

@@ -12,6 +12,13 @@ Some labels are held out: no model is trained on them. Two ways to judge a model
 
 Held-out labels have no other use, so that in a ledger they pay for their estimates only.
 
+`CoverageChoice` chooses the threshold of prediction sets by such labels. Candidates are ordered,
+and each covers what those before it cover. Wanted is the first that covers m of n labels; one that
+misses this by d labels has the utility -d, which a substituted label moves by 1. Exponential noise
+of scale 2 / epsilon on all utilities, of which the largest wins, is permute-and-flip (McKenna and
+Sheldon, NeurIPS 2020; Ding et al., NeurIPS 2021): pure, and never worse than the exponential
+mechanism.
+
 >>> from labeldp.mechanisms.randomized_response import RandomizedResponse
 >>> labels, mechanism = np.arange(5000) % 10, RandomizedResponse(epsilon=2.0, num_classes=10)
 >>> released = mechanism.release(labels, generator=np.random.default_rng(7))
@@ -21,6 +28,8 @@ Held-out labels have no other use, so that in a ledger they pay for their estima
 (0.83, 0.02)
 >>> CorrectCount(epsilon=2.0).release(labels, predictions, generator=np.random.default_rng(7))
 array([3999])
+>>> CoverageChoice(epsilon=1.0, coverage=0.9, candidates=101).wanted(700)
+639
 """
 
 import math
@@ -32,13 +41,21 @@ from numpy.typing import NDArray
 from scipy.special import betaincinv, ndtr, ndtri
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import Array, as_numpy
+from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.label_channels import PerLabel
-from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, discrete_laplace
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    DrawnExactly,
+    SecureGenerator,
+    as_noise_generator,
+    discrete_laplace,
+    exponential,
+    largest,
+)
 
 #: Standard deviations of a normal distribution on either side of which 95% lie.
-_TWO_SIDED = 1.959964
+TWO_SIDED = 1.959964
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +209,70 @@ def _careful_error(mean: float, count: int, noise: float) -> float:
     nearest = mean + min(2 * noise, max(-2 * noise, 0.5 - mean))
     share = min(1.0, max(0.0, nearest))
     right = count * share
-    tail = float(ndtr(-_TWO_SIDED))
+    tail = float(ndtr(-TWO_SIDED))
     low = float(betaincinv(right, count - right + 1, tail)) if right > 0 else 0.0
     high = float(betaincinv(right + 1, count - right, 1 - tail)) if right < count else 1.0
-    return max(share - low, high - share) / _TWO_SIDED
+    return max(share - low, high - share) / TWO_SIDED
+
+
+@dataclass(frozen=True, kw_only=True)
+class CoverageChoice(PureMechanism, DrawnExactly):
+    """The number of a candidate that covers a further label with probability `coverage` at least.
+
+    The probability is over calibration labels, the further one, and noise, if all labels are
+    exchangeable.
+    """
+
+    coverage: float
+    candidates: int
+
+    failure_probability: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.between(0, 1, coverage=self.coverage)
+        _validate.whole(candidates=self.candidates, minimum=2)
+
+    def wanted(self, count: int) -> int:
+        """Return m, the number of N calibration labels that the ideal candidate covers.
+
+        Remove one of N + 1 exchangeable labels. The noise picks a candidate that misses it with
+        probability 1 at most for those above rank m + 1, and for the one at rank m + 1 - k with the
+        probability that one of all candidates, each k labels short, beats one that is not short.
+
+        Raises:
+            ValueError: The labels are too few for this coverage and epsilon.
+        """
+        _validate.whole(count=count, minimum=1)
+        short = np.maximum(np.exp(-self.epsilon / 2 * np.arange(count + 1)), 1e-15)
+        with np.errstate(divide="ignore"):
+            none = np.log1p(-short)
+        missed = 1 + np.expm1(self.candidates * none) / (self.candidates * short)
+        covered = np.arange(1, count + 2) - np.cumsum(missed)
+        enough = np.flatnonzero(covered >= self.coverage * (count + 1) + 1e-9)
+        if not enough.size:
+            raise ValueError(
+                f"{count} calibration labels at epsilon {self.epsilon:g} are too few for coverage "
+                f"{self.coverage:g}: noise may miss {missed.sum():.0f} of them; give more labels, "
+                "or raise epsilon, or lower the coverage"
+            )
+        return int(enough[0])
+
+    def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+        """Draw the number of a candidate, once: int64 [1].
+
+        `labels` [N] are numbers of the first candidate that covers each label; the last one covers
+        all.
+        """
+        exact = _validate.labels(labels, num_classes=self.candidates, secret=True)
+        covered = np.bincount(exact, minlength=self.candidates).cumsum()
+        before = np.append(0, covered[:-1])
+        wanted = self.wanted(len(exact))
+        utilities = -np.maximum(np.maximum(wanted - covered, before - wanted), 0)
+        scale = math.nextafter(2 / self.epsilon, math.inf)
+        rng = as_noise_generator(generator)
+        if isinstance(rng, SecureGenerator):
+            noise = exponential(self.candidates, generator=rng)
+            return like(largest(utilities[None], noise, scale=scale), labels)
+        noisy = utilities + rng.exponential(scale, size=self.candidates)
+        return like(noisy.argmax(keepdims=True).astype(np.int64), labels)

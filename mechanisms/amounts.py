@@ -1,7 +1,7 @@
 """Secret amounts between public bounds: one noisy value for each, or noisy sums of many.
 
 A vault holds an amount as one of `LEVELS` equal steps between the bounds, so that everything that
-is true of secret classes holds for amounts. Two kinds of release:
+is true of secret classes holds for amounts. Three kinds of release:
 
 * `AmountChannel` draws one output for each amount: randomized response on bins, the channel with
   the least expected squared error under a prior (Ghazi et al., ICLR 2023, arXiv:2212.06074), or the
@@ -9,6 +9,10 @@ is true of secret classes holds for amounts. Two kinds of release:
   arXiv:2312.05659). The prior changes the gain, never the guarantee.
 * `AmountSums` adds up amounts along directions of the features, which is all that least squares
   needs of them. A substituted amount moves the sums half as far as a substituted class.
+* `ErrorSums` judges a regression by held-out amounts: it adds up absolute errors of public
+  predictions, and their second and fourth powers. An error is a share of a stated bound and counts
+  as 1 beyond it, so that a substituted amount changes each sum by 1 at most. The fourth powers show
+  how far the mean square may be off by the choice of examples.
 
 >>> to_levels(np.array([0.0, 12.5, 100.0]), bounds=(0, 100)).tolist()
 [0, 8, 63]
@@ -16,6 +20,14 @@ is true of secret classes holds for amounts. Two kinds of release:
 >>> table = channel.table(np.full(BINS, 1 / BINS))
 >>> bool(np.abs(table.probabilities @ table.outputs - CENTERS).max() < 1e-7)
 True
+>>> random = np.random.default_rng(7)
+>>> levels = random.integers(64, size=20_000)
+>>> guesses = (levels + 0.5) / 64 + random.normal(scale=0.1, size=20_000)
+>>> mechanism = ErrorSums(epsilon=1.0)
+>>> sums = mechanism.release(levels, guesses, generator=random)
+>>> found = error_estimates(sums, mechanism, examples=20_000, width=10.0)
+>>> [f"{found[name].value:.2f}" for name in ("mean_squared_error", "mean_absolute_error")]
+['0.86', '0.75']
 """
 
 import math
@@ -30,11 +42,19 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent, PureMechanism
+from labeldp.mechanisms.accuracy_estimate import TWO_SIDED
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import LARGEST_EPSILON, exact_draws, optimal_channel
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import noisy_sums
-from labeldp.mechanisms.randomness import AnyGenerator, DrawnExactly, as_discrete_generator
+from labeldp.mechanisms.randomness import (
+    AnyGenerator,
+    DrawnExactly,
+    as_discrete_generator,
+    as_noise_generator,
+    discrete_laplace,
+)
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms
+from labeldp.mechanisms.score_histogram import Estimated
 
 Floats = NDArray[np.float64]
 
@@ -50,6 +70,11 @@ _WHOLE = 2.0 * LEVELS
 _ROOM = 1.02
 #: Share of epsilon for the histogram that is the prior of a channel.
 _PRIOR_SHARE = 0.1
+#: Powers of an error that are summed, the share of epsilon for each, and the steps from 0 to 1 that
+#: a power is rounded to.
+_POWERS = (1, 2, 4)
+_SHARES = (0.4, 0.4, 0.2)
+_STEPS = 1 << 20
 
 
 class AmountNoise(StrEnum):
@@ -233,3 +258,79 @@ class AmountSums(DrawnExactly):
             generator=generator,
         )
         return like(noisy / _WHOLE, levels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorSums(PureMechanism, DrawnExactly):
+    """Sums of powers 1, 2 and 4 of errors plus discrete Laplace noise: pure epsilon-DP."""
+
+    largest: float = 1.0  # error that larger ones count as, as a share of the bounds' distance
+
+    failure_probability: ClassVar[float] = 0.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.positive(largest=self.largest)
+
+    @property
+    def scales(self) -> NDArray[np.float64]:
+        """Scale of the noise of each sum [3]."""
+        return 1 / (np.array(_SHARES) * self.epsilon)
+
+    def release(self, levels: AnyArray, guesses: AnyArray, *, generator: AnyGenerator) -> AnyArray:
+        """Draw the noisy sums [3], once, in steps of 2^-20: int64.
+
+        `guesses` [H] are predictions on the scale where the bounds are 0 and 1, made without these
+        levels [H].
+        """
+        exact = _validate.labels(levels, num_classes=LEVELS, secret=True)
+        made = as_numpy(guesses).astype(np.float64)
+        if made.shape != exact.shape or not np.isfinite(made).all():
+            raise ValueError(
+                f"guesses have shape {made.shape} for {len(exact)} amounts; give a finite number "
+                "for each"
+            )
+        # Clipped, so that one amount changes each sum by at most one unit.
+        errors = np.abs(np.clip(made, 0, 1) - (exact + 0.5) / LEVELS) / self.largest
+        powers = np.minimum(errors, 1) ** np.array(_POWERS)[:, None]
+        # Whole numbers, on which discrete noise reveals nothing by its last digits.
+        sums = np.rint(_STEPS * powers).astype(np.int64).sum(1)
+        rng = as_noise_generator(generator)
+        scales = (_STEPS * self.scales).tolist()
+        noise = [discrete_laplace(rng, scale=scale, shape=()) for scale in scales]
+        return like(sums + np.array(noise), levels)
+
+
+def error_estimates(
+    sums: Array, mechanism: ErrorSums, *, examples: int, width: float
+) -> dict[str, Estimated]:
+    """Return mean squared and mean absolute error of amounts like those held out, by released sums.
+
+    They are in the amounts' own unit; `width` is the distance of the bounds. They refer to
+    amounts as the vault stores them, clipped and rounded to its levels, and to errors clipped to
+    `largest`.
+    """
+    means = as_numpy(sums).astype(np.float64) / _STEPS / examples
+    scales = mechanism.scales / examples
+    unit = mechanism.largest * width
+    found = {}
+    for name, place in (("mean_squared_error", 1), ("mean_absolute_error", 0)):
+        value = means[place]
+        scale = scales[place]
+        # Noise may have made the variance small: the largest that is likely is the honest one.
+        square = means[place + 1] + 2 * scales[place + 1]
+        near = min(1.0, max(0.0, value + 2 * scale))
+        variance = min(max(square - max(0.0, value - 2 * scale) ** 2, 0.0), near, 0.25)
+        sampling = math.sqrt(variance / examples)
+        # Each part by its own quantile, as in `AccuracyEstimate.interval`.
+        reach = math.hypot(TWO_SIDED * sampling, -math.log(0.05) * scale)
+        power = unit ** _POWERS[place]
+        low, high = (min(1.0, max(0.0, value + side * reach)) for side in (-1, 1))
+        found[name] = Estimated(
+            value=float(value * power),
+            low=float(low * power),
+            high=float(high * power),
+            noise=float(math.sqrt(2) * scale * power),
+            std=float(math.hypot(sampling, math.sqrt(2) * scale) * power),
+        )
+    return found

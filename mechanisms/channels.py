@@ -232,9 +232,7 @@ class _Staircase:
         outside = [int(weight * _UNIT) for weight in self.weights]
         inside = [math.floor(factor * weight) for weight in outside]
         sums = np.where(self.sets.T, np.array(inside), np.array(outside)).sum(axis=1)
-        spread = int(sums.max() - sums.min())
-        empty = math.ceil(spread / (factor - 1)) if spread else 0
-        return np.array(inside), np.array(outside), int(sums.max()) + empty
+        return np.array(inside), np.array(outside), _completed(sums, factor)
 
     def draw(
         self, labels: NDArray[np.int64], epsilon: float, generator: np.random.Generator
@@ -268,10 +266,13 @@ def exact_digits(probabilities: Floats, epsilon: float) -> tuple[NDArray[np.int6
     digits = (probabilities * _UNIT).astype(np.int64)
     # A small number is raised until the largest of its column is within the factor.
     digits = np.maximum(digits, [math.ceil(int(each) / factor) for each in digits.max(axis=0)])
-    sums = digits.sum(axis=1)
+    return digits, _completed(digits.sum(axis=1), factor)
+
+
+def _completed(sums: NDArray[np.int64], factor: Fraction) -> int:
+    """Return a total for rows of these sums [K], whose rests are within the factor of another."""
     spread = int(sums.max() - sums.min())
-    rest = math.ceil(spread / (factor - 1)) if spread else 0
-    return digits, int(sums.max()) + rest
+    return int(sums.max()) + (math.ceil(spread / (factor - 1)) if spread else 0)
 
 
 def exact_draws(

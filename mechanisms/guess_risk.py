@@ -13,12 +13,11 @@ convex, this is 1 >= S + (1 - p) / p f(1 - S) for the mean S. At p = 1/2 it is t
 Kulynych et al., "Unifying Re-Identification, Attribute Inference, and Data Reconstruction Risks in
 Differential Privacy", 2025 (`riskcal`).
 
-A model that classifies well also infers training labels well, and so would one trained on other
-people's labels: that is learning, not a leak. Label DP limits the rise q - p alone, the *advantage*
-of an attack (Wu et al., AISTATS 2023). Of a label drawn uniformly from m candidates, as a canary's,
-p is 1/m. Randomized response over the candidates that shows the label itself with probability delta
-attains q, so no smaller bound holds. For other labels the best guess without the release is
-unknown, and an advantage measured against a weaker one errs upward.
+Label DP limits the rise q - p alone, the *advantage* of an attack (Wu et al., AISTATS 2023): what a
+model trained on other people's labels infers is learning, not a leak. Of a canary's label, drawn
+uniformly from m candidates, p is 1/m. Randomized response over the candidates that shows the label
+itself with probability delta attains q, so no smaller bound holds. For other labels the best guess
+without the release is unknown, and an advantage measured against a weaker one errs upward.
 
 At delta 0 the bound holds for more: q bounds what the attacker believes of any value of probability
 p, whatever they have seen. At a delta above 0 that belief has no bound, but q is right on average.

@@ -17,14 +17,13 @@ impossible under another (Mironov, "On significance of the least significant bit
 privacy", CCS 2012). Secure noise is a real number of the very distribution that prices are proven
 for. The release is decided on its digits: the nearest point of a lattice on which the values
 lie, the largest of noisy counts, whether a threshold is reached. Each of these is a function of the
-ideal release, made of real numbers, and costs what that costs, to the last digit.
+ideal release, and costs what that costs.
 
-A uniform real number has infinitely many digits. The first digits in which two of
-them differ show which is the smaller, so that coins with probabilities such as e^-x can be tossed
-exactly, without any arithmetic on floating-point numbers (von Neumann, "Various techniques used in
+The first digits in which two uniform numbers differ show which is the smaller, so that coins with
+probabilities such as e^-x can be tossed exactly (von Neumann, "Various techniques used in
 connection with random digits", 1951). Karney, "Sampling exactly from the normal distribution", ACM
-TOMS 42, 2016, makes the normal law of them by rejection. It takes less than half a microsecond per
-value, some thirty times as long as NumPy's. Nothing here resists an observer with a stopwatch.
+TOMS 42, 2016, makes the normal law of them by rejection: half a microsecond per value. Nothing here
+resists an observer with a stopwatch.
 
 >>> noise = on_lattice(normal, SecureEntropy().generator(""), scale=2.0, shape=(3, 4))
 >>> noise.shape, bool((noise * LATTICE == np.round(noise * LATTICE)).all())
@@ -34,9 +33,11 @@ value, some thirty times as long as NumPy's. Nothing here resists an observer wi
 import math
 import secrets
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, ClassVar, Union
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, ClassVar, Union
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,9 +46,6 @@ from labeldp.mechanisms import _validate
 
 if TYPE_CHECKING:
     import torch
-from collections.abc import Callable, Sequence
-from fractions import Fraction
-from typing import Any
 
 #: Bytes of a key of AES-128.
 KEY_BYTES = 16
@@ -474,14 +472,8 @@ def reaches(counts: Floats, noise: RealNoise, *, scale: float, threshold: float)
     error = scale * error + (np.abs(counts) + abs(threshold) + np.abs(beyond)) * 2.0**-50
     result: Mask = beyond > 0
     for index in np.flatnonzero(np.abs(beyond) <= error):
-        needed = (Fraction(threshold) - Fraction(float(counts[index]))) / Fraction(scale)
-        places = 1
-        while True:
-            low, high = noise.interval(int(index), places)
-            if low >= needed or high <= needed:
-                result[index] = low >= needed
-                break
-            places += 1
+        missing = Fraction(threshold) - Fraction(float(counts[index]))
+        result[index] = _floor(noise, int(index), Fraction(scale), -missing) >= 0
     return result
 
 

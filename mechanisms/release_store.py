@@ -20,6 +20,7 @@ False
 
 import hashlib
 import json
+import math
 import secrets
 import sys
 import threading
@@ -40,7 +41,6 @@ from labeldp.mechanisms.accounting import (
     PureEvent,
     RandomizedResponseEvent,
     RenyiEvent,
-    hands_out_labels,
 )
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SecureEntropy
 
@@ -99,10 +99,15 @@ def array_digest(values: NDArray[Any]) -> str:
 
 
 def _refuse_namesake(kind: type) -> None:
-    """Refuse another class of the name of one of ours: the ledger, audits and readers go by it."""
-    for room in ("labeldp.mechanisms", "labeldp.mechanisms.pate"):
-        ours = getattr(sys.modules.get(room), kind.__name__, None)
-        if isinstance(ours, type) and ours is not kind:
+    """Refuse another class of the name of a mechanism of ours: ledger, audits and readers go by it.
+
+    In all loaded modules: what a package exports is not all that a reader knows.
+    """
+    loaded = list(sys.modules.items())  # another thread may import
+    rooms = [room for name, room in loaded if name.startswith("labeldp.mechanisms")]
+    for room in rooms:
+        ours = getattr(room, kind.__name__, None)
+        if isinstance(ours, type) and hasattr(ours, "release") and ours is not kind:
             raise TypeError(
                 f"{kind.__module__}.{kind.__name__} has the name of a class of labeldp, so "
                 "releases of the two could be confused; rename the class"
@@ -232,7 +237,7 @@ class Charge:
     @property
     def hands_out(self) -> bool:
         """Whether the labels left the vault as they are, so that nothing bounds what it reveals."""
-        return hands_out_labels(self.event)
+        return isinstance(self.event, PureEvent) and math.isinf(self.event.epsilon)
 
     def is_beyond(self, training: int) -> bool:
         """Whether it is of held-out labels alone, which come after the N labels to train on."""

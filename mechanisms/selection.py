@@ -132,7 +132,7 @@ def _pure_epsilon(epsilon: float, *, mean_trials: float, distribution: TrialDist
 
 def _shape(distribution: TrialDistribution) -> float:
     """The paper's eta."""
-    return 1.0 if distribution is TrialDistribution.GEOMETRIC else 0.0
+    return float(distribution is TrialDistribution.GEOMETRIC)
 
 
 def _log_inverse_gamma(mean_trials: float, distribution: TrialDistribution) -> float:

@@ -40,7 +40,6 @@ SMOKE = replace(
     attribute_answers=200,
     attribute_people=30,
     questions=200,
-    clients=10,
 )
 
 if __name__ == "__main__":

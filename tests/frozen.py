@@ -28,7 +28,7 @@ import ray
 import labeldp
 from labeldp.platform.records import tracking
 from labeldp.platform.settings.metrics import SCORES
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from tests.faults.sweep_runs import run_here
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.stores import copy_store

@@ -21,7 +21,7 @@ from labeldp.platform.cli.command_line import VERBS, main
 from labeldp.platform.cli.sweep_command import command_of, plan_options
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.studies import leakage_study
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.plan import prepare
 from tests.platform.report.folders import a_folder, keep_a_model
 from tests.platform.sweep.examples import a_record
@@ -84,7 +84,10 @@ def commands() -> list[Command]:
                         break
                     shown.append(line.strip())
             where = str(page.relative_to(ROOT))
-            found.append(Command(page=where, line=match[1], shown=tuple(shown)))
+            # A command that is repeated every week is run in four of them.
+            for week in "1234" if "$WEEK" in match[1] else "1":
+                line = match[1].replace("$WEEK", week)
+                found.append(Command(page=where, line=line, shown=tuple(shown)))
     return found
 
 

@@ -21,7 +21,7 @@ from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import read_results
 from labeldp.platform.report.card import run_card
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.trainers.data.columns import RowsRefused
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.splits import League

@@ -15,7 +15,7 @@ import labeldp
 from docs import leaderboard, licenses
 from labeldp.platform.cli.sweep_command import command_of, plan_options
 from labeldp.platform.records.results import FORMAT, ResultsFolder, read_results
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.plan import prepare
 from tests.benchmarks.gpu_campaign import campaign
 from tests.source_tree import ROOT

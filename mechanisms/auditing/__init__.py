@@ -1,37 +1,28 @@
 """All audits in one place. They take scores and counts only: no model, no data.
 
-| to | audit | answer |
-|---|---|---|
-| compare with published epsilon_m | `memorization_interval(...).paper` | estimate |
-| prove a leak from confidences | `memorization_interval(...).corrected` | bound at delta 0 |
-| prove a leak from coin canaries | `one_run_audit`, `one_run_lower_bound` | lower bound |
-| ... if the mechanism's own curve is known | `f_dp_lower_bound` | tighter lower bound |
-| ... if each label got noise of a known family | `tight_lower_bound` | tightest lower bound |
-| audit a release without a model | `audit_release` | lower bounds |
-| test the noise of moment labels | `audit_moments` | lower bound |
-| audit without canaries, given a proxy's error | `observational_audit` | ... |
-| bound the advantage of guessing labels | `mechanisms.guess_risk.guess_rise` | upper bound |
-| reconstruct votes from repeated answers | `mechanisms.pate.vote_leakage` | vote histograms |
+docs/audits.md says which one answers what, and under which conditions.
 
 A lower bound is proof that a mechanism leaks, with the stated confidence. It is never proof that it
 leaks no more: that is the provable epsilon's part. Show a bound with its `ceiling`.
 """
 
 # isort: off
-from labeldp.mechanisms.auditing.canaries import Canaries as Canaries, CoinCanaries as CoinCanaries
+from labeldp.mechanisms.auditing.canaries import (
+    Canaries as Canaries,
+    CoinCanaries as CoinCanaries,
+    ReleaseAudit as ReleaseAudit,
+    audit_moments as audit_moments,
+    audit_release as audit_release,
+)
 from labeldp.mechanisms.auditing.memorization import (
-    EpsilonInterval as EpsilonInterval,
     MemorizationAudit as MemorizationAudit,
     memorization_interval as memorization_interval,
     memorization_interval_from_pairs as memorization_interval_from_pairs,
 )
-from labeldp.mechanisms.auditing.observational import (
-    ObservationalAudit as ObservationalAudit,
-    observational_audit as observational_audit,
-)
 from labeldp.mechanisms.auditing.one_run import (
     Curve as Curve,
     GaussianCurve as GaussianCurve,
+    ObservationalAudit as ObservationalAudit,
     OneRunAudit as OneRunAudit,
     PureCurve as PureCurve,
     RandomizedResponseCurve as RandomizedResponseCurve,
@@ -40,16 +31,12 @@ from labeldp.mechanisms.auditing.one_run import (
     candidate_scores as candidate_scores,
     f_dp_lower_bound as f_dp_lower_bound,
     guess_counts as guess_counts,
+    observational_audit as observational_audit,
     one_run_audit as one_run_audit,
     one_run_ceiling as one_run_ceiling,
     one_run_lower_bound as one_run_lower_bound,
     right_guesses as right_guesses,
     tight_lower_bound as tight_lower_bound,
-)
-from labeldp.mechanisms.auditing.release_audit import (
-    ReleaseAudit as ReleaseAudit,
-    audit_moments as audit_moments,
-    audit_release as audit_release,
 )
 from labeldp.mechanisms.label_channels import (
     BitFlipFamily as BitFlipFamily,

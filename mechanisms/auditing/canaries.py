@@ -8,38 +8,103 @@ get two candidate labels and a fair coin between them; the one-run audit guesses
 Both are drawn without a model. An attacker may know which examples are canaries, but not the
 labels and coins.
 
+A mechanism that treats labels one by one is audited best in its release (`audit_release`). The best
+attacker there is known, the likelihood ratio of the two labels that a coin chose between, and one
+run of it proves nearly all there is to prove (Keinan et al. 2025, corollary 5.4). A model is made
+of the release, and reveals no more; audit both, since a secret that the model happens to hide is
+not guaranteed. Sums over many labels hide every canary behind all the others. `audit_moments`
+therefore makes each canary's row of the weights a unit vector that no other example has (a Dirac
+canary), so that its label stands alone in one sum, under the same noise, at the same price.
+
 >>> labels = np.array([0, 1, 2, 0, 1, 2])
 >>> canaries = Canaries.draw(labels, num_classes=3, num_canaries=2)
 >>> bool((canaries.labels != canaries.true_labels).all())
 True
 >>> int((canaries.plant(labels) != labels).sum())
 2
+>>> generator = np.random.default_rng(0)
+>>> labels = generator.integers(10, size=4000)
+>>> coins = CoinCanaries.draw(labels, num_classes=10, num_canaries=2000, generator=generator)
+>>> mechanism = GaussianNoise(noise_std=2.0, num_classes=10)
+>>> values = mechanism.release(coins.plant(labels), generator=generator)
+>>> audit = audit_release(values[coins.positions], mechanism=mechanism, coins=coins, delta=1e-5)
+>>> audit.guesses, 2.0 < audit.epsilon_tight < 2.96
+(1000, True)
+>>> audit = audit_moments(LabelMoments(noise_std=1.0, num_classes=10), canaries=1000, delta=1e-5,
+...                       generator=np.random.default_rng(0))
+>>> 4.5 < audit.epsilon_tight < 6.57  # what this noise costs
+True
 """
 
+import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
+from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.auditing.one_run import (
+    OneRunAudit,
+    one_run_lower_bound,
+    right_guesses,
+    tight_lower_bound,
+)
+from labeldp.mechanisms.label_channels import PerLabel
+from labeldp.mechanisms.label_moments import LabelMoments
 
 #: Seed of the published canaries (Malek et al. 2021); their blocks try every eleventh seed from it.
 PUBLISHED_SEED = 11337
 _PUBLISHED_SEED_STEP = 11
 _MOST_SEEDS_TRIED = 2_000
+#: Share of the coins that are guessed, fixed beforehand.
+GUESSED = 0.5
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Canaries:
-    """Wrong labels for the memorization attack: M canaries, in the order of the draw."""
+class _Planted:
+    """Labels that replace others: M canaries, in the order of the draw."""
 
     positions: NDArray[np.int64]  # their training examples [M], each at most once
+
+    def __post_init__(self) -> None:
+        positions = self.positions
+        if positions.ndim != 1 or positions.size == 0:
+            raise ValueError(f"positions has shape {positions.shape}; it must be [M], M at least 1")
+        unique, counts = np.unique(positions, return_counts=True)
+        if unique[0] < 0:
+            raise ValueError(f"positions holds {unique[0]}; positions are counted from 0")
+        if (counts > 1).any():
+            raise ValueError(
+                f"position {unique[counts > 1][0]} is drawn twice; canaries are distinct"
+            )
+        for array in vars(self).values():
+            array.setflags(write=False)
+
+    def _plant(self, labels: AnyArray, chosen: NDArray[np.int64]) -> AnyArray:
+        planted = np.array(as_numpy(labels))
+        last = self.positions.max()
+        if planted.ndim != 1 or last >= planted.size:
+            raise ValueError(
+                f"labels has shape {planted.shape}, but a canary sits at position {last}; plant "
+                "canaries in the labels that they were drawn for"
+            )
+        planted[self.positions] = chosen
+        return like(planted, labels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Canaries(_Planted):
+    """Wrong labels for the memorization attack."""
+
     labels: NDArray[np.int64]  # the wrong labels that a model is trained on [M]
     true_labels: NDArray[np.int64]  # those they replace [M]: private, to set the true class aside
 
     def __post_init__(self) -> None:
-        size = _check_positions(self.positions)
+        super().__post_init__()
+        size = self.positions.size
         for name in ("labels", "true_labels"):
             shape = getattr(self, name).shape
             if shape != (size,):
@@ -50,7 +115,6 @@ class Canaries:
                 f"canary {same[0]} has label {self.labels[same[0]]}, which is its true label; a "
                 "canary must be mislabeled, or remembering it proves nothing"
             )
-        _freeze(self.positions, self.labels, self.true_labels)
 
     @classmethod
     def draw(
@@ -78,7 +142,11 @@ class Canaries:
         taken = np.zeros(true_labels.size, dtype=bool)
         earlier = 0
         for attempt in range(_MOST_SEEDS_TRIED):
-            generator = _legacy_generator(seed + attempt * _PUBLISHED_SEED_STEP)
+            tried = seed + attempt * _PUBLISHED_SEED_STEP
+            _validate.whole(seed=tried)
+            if tried >= 2**32:
+                raise ValueError(f"seed is {tried}; the published draw takes seeds below 2**32")
+            generator = np.random.RandomState(tried)
             drawn = generator.choice(true_labels.size, num_canaries, replace=False)
             if taken[drawn].any():
                 continue
@@ -98,19 +166,19 @@ class Canaries:
 
     def plant(self, labels: AnyArray) -> AnyArray:
         """Return a copy of `labels` [n] with the canaries' labels in their places."""
-        return _plant(labels, self.positions, self.labels)
+        return self._plant(labels, self.labels)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class CoinCanaries:
+class CoinCanaries(_Planted):
     """Pairs of labels, and the coins that chose between them, for the one-run audit."""
 
-    positions: NDArray[np.int64]  # their training examples [M], each at most once
     candidates: NDArray[np.int64]  # two different labels each [M, 2]; known to the attacker
     coins: NDArray[np.int64]  # the label trained on [M], 0 or 1, fair and independent; secret
 
     def __post_init__(self) -> None:
-        size = _check_positions(self.positions)
+        super().__post_init__()
+        size = self.positions.size
         if self.candidates.shape != (size, 2) or self.coins.shape != (size,):
             raise ValueError(
                 f"candidates has shape {self.candidates.shape} and coins {self.coins.shape}; "
@@ -121,7 +189,6 @@ class CoinCanaries:
             raise ValueError(f"canary {same[0]} has the same label twice; a coin needs two sides")
         if not np.isin(self.coins, (0, 1)).all():
             raise ValueError("coins holds values other than 0 and 1")
-        _freeze(self.positions, self.candidates, self.coins)
 
     @classmethod
     def draw(
@@ -157,7 +224,7 @@ class CoinCanaries:
 
     def plant(self, labels: AnyArray) -> AnyArray:
         """Return a copy of `labels` [n] with the chosen labels in their places."""
-        return _plant(labels, self.positions, self.labels)
+        return self._plant(labels, self.labels)
 
 
 def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[np.int64]:
@@ -172,35 +239,90 @@ def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[n
     return true_labels
 
 
-def _legacy_generator(seed: int) -> np.random.RandomState:
-    _validate.whole(seed=seed)
-    if seed >= 2**32:
-        raise ValueError(f"seed is {seed}; the published draw takes seeds below 2**32")
-    return np.random.RandomState(seed)
+@dataclass(frozen=True, kw_only=True)
+class ReleaseAudit(OneRunAudit):
+    """A release's proof about its epsilon; `ceiling` is `epsilon_tight` if all were right."""
+
+    epsilon_tight: float  # bound if it is of the family that it claims (`tight_lower_bound`)
 
 
-def _check_positions(positions: NDArray[np.int64]) -> int:
-    if positions.ndim != 1 or positions.size == 0:
-        raise ValueError(f"positions has shape {positions.shape}; it must be [M], M at least 1")
-    unique, counts = np.unique(positions, return_counts=True)
-    if unique[0] < 0:
-        raise ValueError(f"positions holds {unique[0]}; positions are counted from 0")
-    if (counts > 1).any():
-        raise ValueError(f"position {unique[counts > 1][0]} is drawn twice; canaries are distinct")
-    return positions.size
+def ratio_scores(
+    values: NDArray[Any], *, mechanism: PerLabel, candidates: NDArray[np.int64]
+) -> NDArray[np.float64]:
+    """Log-likelihood of the first candidate minus that of the second [M], by the mechanism.
+
+    From its release of the canaries, [M] or [M, K], and the two labels of each [M, 2].
+    """
+    exact = values if np.issubdtype(values.dtype, np.integer) else values.astype(np.float64)
+    likelihoods = mechanism.log_likelihood(exact)
+    chosen = np.take_along_axis(likelihoods, candidates, axis=1)
+    scores: NDArray[np.float64] = chosen[:, 0] - chosen[:, 1]
+    return scores
 
 
-def _freeze(*arrays: NDArray[np.int64]) -> None:
-    for array in arrays:
-        array.setflags(write=False)
+def audit_release(
+    values: NDArray[Any],
+    *,
+    mechanism: PerLabel,
+    coins: CoinCanaries,
+    delta: float = 0.0,
+    confidence: float = 0.95,
+) -> ReleaseAudit:
+    """Audit a release by its own likelihood ratio, on canaries that were in it.
+
+    `values` are the release of the canaries, in their order, [M] or [M, K]. Epsilon is stated at
+    `delta`, which is above 0 for Gaussian noise; each bound exceeds the true epsilon with
+    probability at most 1 - confidence.
+    """
+    _validate.same_length(values=len(values), canaries=coins.coins.size)
+    family = mechanism.family
+    if family is None:
+        raise ValueError(f"{type(mechanism).__name__} has no family of noise to audit it in")
+    scores = ratio_scores(values, mechanism=mechanism, candidates=coins.candidates)
+    size = scores.size
+    guesses = math.ceil(GUESSED * size)
+    correct = int(right_guesses(scores, coins.coins)[:guesses].sum())
+    stated: dict[str, Any] = dict(
+        canaries=size, guesses=guesses, delta=delta, confidence=confidence
+    )
+    tight, ceiling = (
+        tight_lower_bound(correct=right, family=family, guesses_fixed=True, **stated)
+        for right in (correct, guesses)
+    )
+    return ReleaseAudit(
+        epsilon_low=one_run_lower_bound(correct=correct, **stated),
+        epsilon_tight=tight,
+        ceiling=ceiling,
+        guesses=guesses,
+        correct=correct,
+        canaries=size,
+    )
 
 
-def _plant(labels: AnyArray, positions: NDArray[np.int64], chosen: NDArray[np.int64]) -> AnyArray:
-    planted = np.array(as_numpy(labels))
-    if planted.ndim != 1 or positions.max() >= planted.size:
-        raise ValueError(
-            f"labels has shape {planted.shape}, but a canary sits at position {positions.max()}; "
-            "plant canaries in the labels that they were drawn for"
-        )
-    planted[positions] = chosen
-    return like(planted, labels)
+def audit_moments(
+    mechanism: LabelMoments,
+    *,
+    canaries: int,
+    delta: float,
+    generator: np.random.Generator,
+    confidence: float = 0.95,
+) -> ReleaseAudit:
+    """Release moments of made-up labels, each in a direction of its own, and audit the release.
+
+    The weights are an M x M matrix, M canaries. **It audits the mechanism as it is written, not a
+    model and not a data set**: that the noise that is drawn is the noise that is charged, as far as
+    the canaries can show.
+    """
+    _validate.whole(minimum=2, canaries=canaries)
+    _validate.between(0, 1, delta=delta)
+    labels = generator.integers(mechanism.num_classes, size=canaries)
+    coins = CoinCanaries.draw(
+        labels, num_classes=mechanism.num_classes, num_canaries=canaries, generator=generator
+    )
+    sums = mechanism.release(
+        coins.plant(labels), np.eye(canaries, dtype=np.float32), generator=generator
+    )
+    alone = GaussianNoise(noise_std=mechanism.noise_std, num_classes=mechanism.num_classes)
+    return audit_release(
+        sums[coins.positions], mechanism=alone, coins=coins, delta=delta, confidence=confidence
+    )

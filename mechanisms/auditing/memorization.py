@@ -219,8 +219,7 @@ def _log_average_capital(
 ) -> float:
     """Log of what one unit grows to that is spread over all stakes and thresholds.
 
-    If the odds are at most `log_odds`, its expectation is at most 1, which the best of the
-    bets, picked afterwards, would exceed.
+    The best of the bets, picked afterwards, would have an expectation above 1.
     """
     capital = _log_capital(log_odds, won, lost)
     return float(np.logaddexp.reduce(capital, axis=None) - math.log(capital.size))

@@ -7,11 +7,8 @@ guesses among R is hardly larger than a binomial with success e^epsilon / (1 + e
 arXiv:2305.08846). Nothing is assumed about the model, nor that canaries act independently. Too many
 right guesses prove, with the stated confidence, that epsilon is larger.
 
-It proves "epsilon is at least this" and never "epsilon is at most this". M canaries prove at most
-`one_run_ceiling` even against a run that hides nothing, so show the two together.
-
-Two further bounds assume a family of mechanisms: "if this is that noise, its epsilon is at least
-...".
+M canaries prove at most `one_run_ceiling` even against a run that hides nothing, so show the two
+together. Two further bounds assume a family of mechanisms.
 
 **By the law of single labels** (`tight_lower_bound`), for noise on each label by itself.
 Where each label passes a channel of its own, M coins are guessed independently. Of M canaries the R
@@ -33,14 +30,25 @@ errors: given the outputs, each guess errs by itself with probability at least
 1 / (1 + exp(largest |L|)), and P[T <= u] is at most BinCDF(u; R, that). Gaussian noise has no
 largest ratio and needs a fixed R.
 
-It assumes the family, and that the attacker saw nothing but the noisy labels and public things.
+The attacker must have seen nothing but the noisy labels and public things.
 
 **By a trade-off curve** (`f_dp_lower_bound`), for a whole run whose curve of false positives
 against false negatives is known: Mahloujifar, Melis and Chaudhuri, "Auditing f-Differential Privacy
 in One Run", ICML 2025 (arXiv:2410.22235). Epsilon-DP allows the worst mechanism of that epsilon;
-Gaussian noise or K-class randomized response is a whole curve, which fewer right guesses refute:
-much tighter for Gaussian noise, little for randomized response, whose surest outputs are those of
-the worst.
+fewer right guesses refute a whole curve, such as that of Gaussian noise.
+
+**Without canaries** (`observational_audit`, after Kalemaj et al. 2025, "Observational auditing of
+label privacy", arXiv:2511.14084) no label is spoiled. For each audited example a proxy q, made
+without its label, draws another label; where the two differ, the attacker is shown both and names
+the one that the model was trained on. The coin between them is as fair as the proxy is right: if
+true labels are drawn from p(y|x), the odds of two labels before the model is looked at are
+
+    p(a) q(b) / (p(b) q(a)) <= exp(2 tau),    tau = max |log p(y|x) - log q(y|x)|,
+
+and after it, under epsilon-label-DP, at most exp(epsilon + 2 tau). So the one-run bound is one on
+epsilon + 2 tau, and 2 tau is its slack. **Tau is an assumption**: no data can show it. Without it
+nothing is bounded; nor is the published figure, a percentile at the best of many thresholds, a
+bound.
 
 >>> round(one_run_lower_bound(canaries=1000, guesses=400, correct=300), 2)
 0.9
@@ -211,9 +219,15 @@ def candidate_scores(confidences: Array, candidates: Array) -> NDArray[np.float6
         )
     for side in (0, 1):
         _validate.labels(pairs[:, side], num_classes=rows.shape[1], name=f"candidates[:, {side}]")
-    tiny = np.finfo(np.float64).tiny  # a probability that underflowed is small, not impossible
-    chosen = np.log(np.maximum(np.take_along_axis(rows, pairs, axis=1), tiny))
+    chosen = _log_of_pairs(rows, pairs)
     return chosen[:, 0] - chosen[:, 1]
+
+
+def _log_of_pairs(rows: NDArray[np.float64], pairs: NDArray[Any]) -> NDArray[np.float64]:
+    """Log probabilities of two labels of each row [M, 2]."""
+    # A probability that underflowed is small, not impossible.
+    chosen = np.maximum(np.take_along_axis(rows, pairs, axis=1), np.finfo(np.float64).tiny)
+    return np.asarray(np.log(chosen))
 
 
 def _lower_bound(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:
@@ -467,3 +481,78 @@ def f_dp_lower_bound(
     if correct == 0 or not refuted(1e-9):
         return 0.0
     return largest_refuted(refuted, 0.0, _LARGEST_EPSILON, steps=26)  # to 1e-6
+
+
+# Without canaries
+
+
+@dataclass(frozen=True, kw_only=True)
+class ObservationalAudit:
+    """Lower bound on a model's epsilon, if the proxy is as good as stated."""
+
+    epsilon_low: float  # epsilon (at delta 0) is at least this; the slack is taken off already
+    slack: float  # 2 tau, what the proxy's error may explain
+    ceiling: float  # what as many examples could have proven at most, less the slack
+    guesses: int  # how many labels were guessed, in the best try
+    correct: int  # how many of them rightly
+    examples: int  # those whose two labels differ
+
+
+def observational_audit(
+    confidences: Array,
+    *,
+    labels: Array,
+    proxy: Array,
+    proxy_log_error: float,
+    generator: np.random.Generator,
+    confidence: float = 0.95,
+) -> ObservationalAudit:
+    """Audit a model on examples whose labels it was trained on, none of them spoiled.
+
+    `confidences` are the model's probabilities [N, K], `labels` the secret labels it was trained on
+    [N], `proxy` the probabilities q of a model that never saw them [N, K], and `proxy_log_error` is
+    tau. Guesses rest on how much more likely than the proxy the model finds each of two labels. The
+    bound exceeds the true epsilon with probability at most 1 - confidence.
+    """
+    _validate.non_negative(proxy_log_error=proxy_log_error)
+    rows, chances, true = _checked(confidences, labels, proxy)
+    sums = np.cumsum(chances, axis=1)
+    uniform = generator.random((len(sums), 1)) * sums[:, -1:]
+    drawn = (sums <= uniform).sum(axis=1)  # a label of each row, with the chances that it states
+    differ = drawn != true
+    if not differ.any():
+        raise ValueError(
+            f"the proxy drew the true label of all {len(true)} examples, so there is nothing "
+            "to distinguish; audit more examples, or take a proxy that is less sure"
+        )
+    pairs = np.stack([true, drawn], axis=1)[differ]
+    coins = generator.integers(2, size=len(pairs))  # which of the two is shown first
+    pairs = np.where(coins[:, None] == 0, pairs, pairs[:, ::-1])
+    evidence = _log_of_pairs(rows[differ], pairs) - _log_of_pairs(chances[differ], pairs)
+    found = one_run_audit(evidence[:, 0] - evidence[:, 1], coins, confidence=confidence)
+    slack = 2 * proxy_log_error
+    return ObservationalAudit(
+        epsilon_low=max(0.0, found.epsilon_low - slack),
+        slack=slack,
+        ceiling=max(0.0, found.ceiling - slack),
+        guesses=found.guesses,
+        correct=found.correct,
+        examples=len(pairs),
+    )
+
+
+def _checked(
+    confidences: Array, labels: Array, proxy: Array
+) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
+    rows = _validate.probabilities(confidences, name="confidences")
+    chances = _validate.probabilities(proxy, name="proxy", num_classes=rows.shape[1])
+    true = _validate.labels(labels, num_classes=rows.shape[1], name="labels", secret=True)
+    _validate.same_length(confidences=len(rows), proxy=len(chances), labels=len(true))
+    impossible = np.flatnonzero(np.take_along_axis(chances, true[:, None], axis=1) <= 0)
+    if impossible.size:
+        raise ValueError(
+            f"proxy gives the label of example {impossible[0]} probability 0 ({impossible.size} "
+            "examples), so its error has no bound; mix it with a little of the uniform "
+            "distribution"
+        )
+    return rows, chances, true

@@ -2,11 +2,10 @@
 
 | topic | modules |
 |---|---|
-| votes, and how they become answers | `aggregators` |
+| votes, how they become answers, the noise for an epsilon | `aggregators` |
 | the way out of the vault, the charge | `releases` |
 | cost of a decision, for any votes and for these | `decisions` |
-| cost of the answers of a run | `accounting`, by `published_bounds` or `decisions` |
-| the noise for an epsilon | `calibration` |
+| cost of the answers of a run, by published bounds or `decisions` | `accounting` |
 | the part of a cost that may be published | `published_cost` |
 | leaks of repeated answers | `vote_leakage` |
 """
@@ -15,6 +14,12 @@
 from labeldp.mechanisms.pate.accounting import (
     confident_gnmax_costs as confident_gnmax_costs,
     gnmax_costs as gnmax_costs,
+    log_probability_answered as log_probability_answered,
+    log_q_gaussian as log_q_gaussian,
+    log_q_laplace as log_q_laplace,
+    rdp_gnmax as rdp_gnmax,
+    rdp_lnmax as rdp_lnmax,
+    rdp_threshold as rdp_threshold,
 )
 from labeldp.mechanisms.pate.aggregators import (
     ConfidentGNMax as ConfidentGNMax,
@@ -28,14 +33,6 @@ from labeldp.mechanisms.pate.decisions import (
     decision_rdp_threshold as decision_rdp_threshold,
     exact_rdp_gnmax as exact_rdp_gnmax,
     exact_rdp_threshold as exact_rdp_threshold,
-)
-from labeldp.mechanisms.pate.published_bounds import (
-    log_probability_answered as log_probability_answered,
-    log_q_gaussian as log_q_gaussian,
-    log_q_laplace as log_q_laplace,
-    rdp_gnmax as rdp_gnmax,
-    rdp_lnmax as rdp_lnmax,
-    rdp_threshold as rdp_threshold,
 )
 from labeldp.mechanisms.pate.published_cost import (
     local_sensitivity_gnmax as local_sensitivity_gnmax,

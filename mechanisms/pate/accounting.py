@@ -10,6 +10,20 @@ Papernot et al., "Scalable Private Learning with PATE", ICLR 2018 (arXiv:1802.08
 Both are functions of the votes, and so private: publish a sanitized value (`release_epsilon`) or
 the price for any votes (`events` of the aggregators). Equal curves are held, and computed, once.
 
+**The published bounds.** An almost certain answer reveals little about any single vote. log q
+bounds the log probability of any answer but the most likely one (PATE 2018, Proposition 7; Laplace
+noise: ICLR 2017, arXiv:1610.05755, Lemma 4), and gives a curve
+
+    rdp(order) = min(ceiling(order), log(exp(a + t A) + exp(b + t B)) / t),   t = order - 1,
+
+whose ceiling holds for any votes: PATE 2018, Theorem 6 with the parameters of Proposition 10;
+Laplace noise: PATE 2017, Theorem 3, with its condition as in 2018. Everything is in logs: with
+5,000 unanimous teachers q underflows.
+
+>>> log_q = log_q_gaussian([[240, 10], [130, 120]], noise_std=40.0)
+>>> log_q.round(3), rdp_gnmax(log_q, noise_std=40.0, orders=[2.0, 100.0]).round(6)
+(array([-10.64 ,  -0.844]), array([[8.0000e-06, 5.6283e-02],
+       [1.2500e-03, 6.2500e-02]]))
 >>> costs = confident_gnmax_costs(
 ...     [[240, 10], [130, 120], [250, 0]], threshold=200.0, sigma1=150.0, sigma2=40.0)
 >>> costs.cost(delta=1e-5)
@@ -19,14 +33,23 @@ PateCost(epsilon=0.1246..., order=68.5, answered=1.556...)
 """
 
 import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import checked_counts, checked_mask, checked_votes
+from labeldp.mechanisms._validate import (
+    checked_counts,
+    checked_mask,
+    checked_noise,
+    checked_orders,
+    checked_votes,
+    whole_maximum,
+)
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
@@ -39,19 +62,272 @@ from labeldp.mechanisms.pate.decisions import (
     exact_answers,
     exact_checks,
 )
-from labeldp.mechanisms.pate.published_bounds import (
-    Floats,
-    RenyiCurves,
-    checked_noise,
-    checked_orders,
-    gaussian_curves,
-    laplace_curves,
-    log_probability_answered,
-    log_probability_answered_per_class,
-    log_q_gaussian,
-    log_q_laplace,
-    log_surprise,
-)
+
+Floats = NDArray[np.float64]
+
+#: Entries of a block: 16,384 doubles and their like stay in a core's second-level cache.
+_BLOCK_ENTRIES = 16_384
+#: exp() of more than this overflows; such blocks take the slower way.
+_LARGE_EXPONENT = 700.0
+#: A probability below this is charged as this much: dearer, and finite.
+_TINY = 1e-300
+#: Rows are taken in chunks of about this many counts, so that memory does not grow with N.
+_CHUNK_ENTRIES = 2**21
+#: Sums of probabilities below this are taken in logs.
+_SMALL_SUM = 1e-280
+
+
+def log1mexp(x: Floats) -> Floats:
+    """log(1 - exp(x)) for x <= 0, accurate at both ends; -inf at 0."""
+    with np.errstate(divide="ignore"):
+        near = np.log(-np.expm1(np.maximum(x, -1.0)))
+        result: Floats = np.where(x > -math.log(2), near, np.log1p(-np.exp(x)))
+    return result
+
+
+def union_bound(gaps: NDArray[np.int64], log_tail: Callable[[Floats], Floats]) -> Floats:
+    """Log of the sum over classes of exp(log_tail(gap)) [N], at most that of a uniform guess."""
+    num_classes = gaps.shape[1] + 1
+    widest = int(gaps.max())
+    if widest < max(gaps.size, 4096):  # gaps are whole numbers: look their tails up
+        table = log_tail(np.arange(widest + 1, dtype=np.float64))
+        sums = np.exp(table)[gaps].sum(axis=1)
+    else:
+        table = None
+        sums = np.exp(log_tail(gaps.astype(np.float64))).sum(axis=1)
+    small = sums < _SMALL_SUM
+    result = np.log(np.where(small, 1.0, sums))
+    if small.any():
+        far = gaps[small]
+        logs = log_tail(far.astype(np.float64)) if table is None else table[far]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result[small] = logsumexp(logs, axis=1)
+    # A leader is at least as likely as any other class: no answer but it has above 1 - 1/K.
+    return np.minimum(result, math.log1p(-1 / num_classes))
+
+
+def _log_q(votes: ArrayLike, log_tail: Callable[[Floats], Floats]) -> Floats:
+    """Union bound [N], by the log probability that the noise of two counts makes up for a gap."""
+    checked = checked_votes(votes)
+    result = np.empty(len(checked))
+    for rows in _validate.blocks(*checked.shape, entries=_CHUNK_ENTRIES):
+        # Sorting makes equal histograms equal to the last bit, so that they are priced once.
+        ascending = np.sort(checked[rows], axis=1).astype(np.int64)
+        result[rows] = union_bound(ascending[:, -1:] - ascending[:, :-1], log_tail)
+    return result
+
+
+def log_q_gaussian(votes: ArrayLike, noise_std: float) -> Floats:
+    """Log of a bound on the probability that GNMax does not answer with the plurality [N].
+
+    The sum over the other classes of the probability that each overtakes the leader, at most 1 -
+    1/K (PATE 2018, Proposition 7).
+    """
+    checked_noise(noise_std=noise_std)
+    factor = -1 / (math.sqrt(2) * noise_std)
+    return _log_q(votes, lambda gap: np.asarray(log_ndtr(factor * gap), dtype=np.float64))
+
+
+def log_q_laplace(votes: ArrayLike, scale: float) -> Floats:
+    """The same for LNMax with Laplace noise of `scale` (PATE 2017, Lemma 4) [N]."""
+    checked_noise(scale=scale)
+    return _log_q(votes, lambda gap: np.log((2 + gap / scale) / 4) - gap / scale)
+
+
+def log_probability_answered(votes: ArrayLike, threshold: float, sigma1: float) -> Floats:
+    """Log probability that the largest count plus Gaussian noise reaches the threshold [N].
+
+    votes are [N, K]; for Interactive-GNMax floats, less the student's guess. The largest count is
+    rounded to a whole number, as in the mechanism.
+    """
+    checked_noise(sigma1=sigma1)
+    _validate.non_negative(threshold=threshold)
+    peak = whole_maximum(checked_counts(votes))
+    return np.asarray(log_ndtr((peak - threshold) / sigma1), dtype=np.float64)
+
+
+def log_probability_answered_per_class(votes: ArrayLike, threshold: float, sigma1: float) -> Floats:
+    """Log probability that any count plus its own Gaussian noise reaches the threshold [N]."""
+    checked_noise(sigma1=sigma1)
+    _validate.non_negative(threshold=threshold)
+    counts = checked_counts(votes)
+    result = np.empty(len(counts))
+    for rows in _validate.blocks(*counts.shape, entries=_CHUNK_ENTRIES):
+        below = log_ndtr((threshold - counts[rows]) / sigma1).sum(axis=1)
+        result[rows] = log1mexp(np.minimum(below, 0.0))
+    return result
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RenyiCurves:
+    """Renyi curves of U kinds of query, each by the numbers of the module's formula.
+
+    `head` is a, `head_slope` A, `tail` b, `tail_slope` B, all [U]. From the orders `reach` [U] on
+    the ceiling holds instead of the formula: min(ceiling_slope * order, ceiling_cap).
+    """
+
+    head: Floats
+    head_slope: Floats
+    tail: Floats
+    tail_slope: Floats
+    reach: Floats
+    ceiling_slope: float
+    ceiling_cap: float = math.inf
+
+    def __len__(self) -> int:
+        return len(self.head)
+
+    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "RenyiCurves":
+        """Return the curves at `index`."""
+        per_curve = ("head", "head_slope", "tail", "tail_slope", "reach")
+        return replace(self, **{name: getattr(self, name)[index] for name in per_curve})
+
+    def ceiling(self, orders: Floats) -> Floats:
+        """The bound that holds for any votes [A]."""
+        return np.minimum(self.ceiling_slope * orders, self.ceiling_cap)
+
+    def _blocks(self, orders: Floats) -> Iterator[tuple[slice, Floats, int]]:
+        """Yield (rows, values [rows, C], C): beyond the first C ascending orders, the ceiling."""
+        ceiling = self.ceiling(orders)
+        steps = orders - 1
+        below = np.searchsorted(orders, self.reach, side="left")
+        slope = self.tail_slope - self.head_slope
+        gap = self.tail - self.head
+        height = max(1, _BLOCK_ENTRIES // len(orders))
+        buffer = np.empty((height, len(orders)))
+        for rows in _validate.blocks(len(self), len(orders), entries=_BLOCK_ENTRIES):
+            counts = below[rows]
+            widest = int(counts.max())
+            narrowest = int(counts.min())
+            values = buffer[: len(counts), :widest]
+            np.multiply(slope[rows, None], steps[:widest], out=values)
+            values += gap[rows, None]
+            # log(e^u + e^v) = u + log1p(e^(v - u)); `values` is v - u
+            if widest and values.max() > _LARGE_EXPONENT:
+                values[:] = np.logaddexp(0.0, values)
+            else:
+                np.exp(values, out=values)
+                np.log1p(values, out=values)
+            values += self.head[rows, None]
+            values /= steps[:widest]
+            values += self.head_slope[rows, None]
+            np.maximum(values, 0.0, out=values)
+            np.minimum(values, ceiling[:widest], out=values)  # twenty times faster than np.clip
+            if narrowest < widest:
+                strip = values[:, narrowest:]
+                outside = np.arange(narrowest, widest) >= counts[:, None]
+                np.copyto(strip, ceiling[narrowest:widest], where=outside)
+            yield rows, values, widest
+
+    def rows(self, orders: Floats) -> Floats:
+        """Return every curve at ascending `orders` [U, A]."""
+        result = np.empty((len(self), len(orders)))
+        ceiling = self.ceiling(orders)
+        for rows, values, width in self._blocks(orders):
+            result[rows, :width] = values
+            result[rows, width:] = ceiling[width:]
+        return result
+
+    def weighted_sum(self, weights: Floats, orders: Floats) -> Floats:
+        """Return weights [U] times curves [U, A] at ascending `orders`: [A]."""
+        result = np.zeros(len(orders))
+        ceiling = self.ceiling(orders)
+        for rows, values, width in self._blocks(orders):
+            result[:width] += weights[rows] @ values
+            result[width:] += weights[rows].sum() * ceiling[width:]
+        return result
+
+
+def gaussian_curves(log_q: Floats, noise_std: float) -> RenyiCurves:
+    """Curves of an argmax over counts with Gaussian noise of `noise_std` on each, at log q [U]."""
+    precision = noise_std**-2.0
+    certain = np.isneginf(log_q)
+    finite = np.where(certain, -1.0, log_q)
+    # Proposition 10: mu2 = s sqrt(log 1/q), mu1 = mu2 + 1, eps_i = mu_i / s^2
+    mu2 = noise_std * np.sqrt(-finite)
+    # Both need mu2 > 1: Theorem 6 itself, and log 1/q > eps2 (they coincide for these parameters).
+    usable = mu2 > 1
+    mu2_safe = np.where(usable, mu2, 2.0)
+    log_bound = (mu2_safe - 1) * mu2_safe * precision - mu2_safe * np.log1p(2 / (mu2_safe - 1))
+    usable &= finite <= log_bound
+    head = np.where(usable, np.log1p(-np.exp(finite)) if usable.any() else 0.0, 0.0)
+    exponent = np.where(usable, (finite + mu2_safe * precision) * (1 - 1 / mu2_safe), -1.0)
+    head_slope = np.where(usable, head - log1mexp(exponent), 0.0)
+    return RenyiCurves(
+        head=np.where(certain, 0.0, head),
+        head_slope=np.where(certain, 0.0, head_slope),
+        tail=np.where(certain, -np.inf, finite),
+        tail_slope=np.where(usable & ~certain, (2 * mu2_safe + 1) * precision, 0.0),
+        reach=np.where(certain, np.inf, np.where(usable, mu2 + 1, 0.0)),
+        ceiling_slope=precision,
+    )
+
+
+def laplace_curves(log_q: Floats, scale: float) -> RenyiCurves:
+    """Curves of an argmax over counts with Laplace noise of `scale` on each, at log q [U]."""
+    epsilon = 2 / scale
+    usable = log_q <= -np.logaddexp(0.0, epsilon)
+    safe = np.where(usable, log_q, -1.0 - np.logaddexp(0.0, epsilon))
+    head = np.log1p(-np.exp(safe))
+    head_slope = head - log1mexp(safe + epsilon)
+    return RenyiCurves(
+        head=np.where(usable, head, 0.0),
+        head_slope=np.where(usable, head_slope, 0.0),
+        tail=safe,
+        tail_slope=np.full(log_q.shape, epsilon),
+        reach=np.where(usable, np.inf, 0.0),
+        ceiling_slope=epsilon**2 / 2,
+        ceiling_cap=epsilon,
+    )
+
+
+def log_surprise(log_p: Floats) -> Floats:
+    """Log probability of the rarer outcome of a check that passes with log probability log p."""
+    rarer = np.maximum(-np.expm1(log_p), _TINY)
+    return np.minimum(log_p, np.log(rarer))
+
+
+def _log_probability(values: ArrayLike, name: str) -> Floats:
+    return _validate.row_of(
+        values, name, lambda each: each <= 0, "the log of a probability is 0 or below"
+    )
+
+
+def _every_row(curves: RenyiCurves, index: NDArray[np.intp], orders: ArrayLike) -> Floats:
+    ascending, back = np.unique(checked_orders(orders), return_inverse=True)
+    return curves.rows(ascending)[:, back][index]
+
+
+def rdp_gnmax(log_q: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
+    """Renyi divergence of GNMax's answers [N, A] (PATE 2018, Theorem 6 and Propositions 8, 10).
+
+    log_q [N] are bounds from `log_q_gaussian`.
+    """
+    checked_noise(noise_std=noise_std)
+    values, index = np.unique(_log_probability(log_q, "log_q"), return_inverse=True)
+    return _every_row(gaussian_curves(values, noise_std), index, orders)
+
+
+def rdp_threshold(log_p: ArrayLike, sigma1: float, orders: ArrayLike) -> Floats:
+    """Renyi divergence of Confident-GNMax's check of the largest count [N, A] (PATE 2018, 3.2).
+
+    The check has two outcomes and sensitivity 1: it is GNMax over two classes whose noise is
+    sqrt(2) times `sigma1`, and the surprise is its rarer outcome. log_p [N] is from
+    `log_probability_answered`.
+    """
+    checked_noise(sigma1=sigma1)
+    values, index = np.unique(log_surprise(_log_probability(log_p, "log_p")), return_inverse=True)
+    return _every_row(gaussian_curves(values, math.sqrt(2) * sigma1), index, orders)
+
+
+def rdp_lnmax(log_q: ArrayLike, scale: float, orders: ArrayLike) -> Floats:
+    """Renyi divergence of LNMax's answers [N, A] (PATE 2017, Theorem 3).
+
+    log_q [N] are bounds from `log_q_laplace`; one answer is 2/scale-DP.
+    """
+    checked_noise(scale=scale)
+    values, index = np.unique(_log_probability(log_q, "log_q"), return_inverse=True)
+    return _every_row(laplace_curves(values, scale), index, orders)
 
 
 class CheckNoise(StrEnum):

@@ -2,28 +2,21 @@
 
 GNMax releases which noisy count is the largest, not the counts, and a check one bit.
 
-**For any votes** and any number of classes their Renyi divergences are bounded by
-
-    D_a <= (log(1 + kappa^2 C(kappa)) + R) / (a - 1),     kappa = d sqrt(a (a - 1)),
-    R = M a (a - 1) d^3 / (6 (sqrt(a) + sqrt(a - 1))^2),
-
-with d = 1 / sigma1, M = 2 for a check and d = 1 / sigma2, M = 4 sqrt(2) for an answer. C is one
-function of one number for all noise and all orders; `tests/mechanisms/pate/decision_certificate.py`
-certifies its table, and has the proofs of what docs/decision_accounting.md states. With
-much noise a decision costs .637 (check) and .641 (answer) of what its counts do. Where the table
-ends (kappa above 8: order 320 at sigma 40) the price is that of the counts, which is never
-exceeded.
+**For any votes** and any number of classes docs/decision_accounting.md states a bound on their
+Renyi divergences, by a function C of one number for all noise and all orders.
+`tests/mechanisms/pate/decision_certificate.py` certifies its table, and has the proofs. With much
+noise a decision costs .637 (check) and .641 (answer) of what its counts do. Where the table ends
+(kappa above 8: order 320 at sigma 40) the price is that of the counts, which is never exceeded.
 
 **For the votes that were cast** the decision's distribution is computed for these votes and for
-every move of one vote, and the divergence is the largest over all moves, in both directions: about
-13 digits. Like every price that depends on votes it is private. Where the noise is so small that
-integrals leave doubles the price for any votes, which is never too small, stands in.
+every move of one vote, and the divergence is the largest over all moves, in both directions. Like
+every price that depends on votes it is private. Where the noise is so small that integrals leave
+doubles the price for any votes, which is never too small, stands in.
 
 GNMax: class k wins with probability integral of phi(x - u_k) prod_{j != k} Phi(x - u_j) dx, u the
 votes over the noise. A move changes the integrand by a factor that one table per class gives, so
-the moved distributions of a histogram are one product of matrices over a trapezoid rule, which
-converges faster than any power (a step of 0.2: 13 digits). Differences are integrated as
-differences, and divergences are sums of terms that are not negative: nothing cancels, however much
+the moved distributions of a histogram are one product of matrices over a trapezoid rule (a step of
+0.2: 13 digits). Divergences are sums of terms that are not negative: nothing cancels, however much
 noise there is. Threshold: two outcomes and two moves, in closed form.
 
 Time grows as U V^3 G and does not depend on the queries or the classes: U different histograms, V
@@ -54,14 +47,16 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import checked_counts, checked_votes
-from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent
-from labeldp.mechanisms.pate.published_bounds import (
-    Floats,
+from labeldp.mechanisms._validate import (
+    checked_counts,
     checked_noise,
     checked_orders,
+    checked_votes,
     whole_maximum,
 )
+from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent
+
+Floats = NDArray[np.float64]
 
 #: kappa, C(kappa) of a check, C(kappa) of an answer, as certified [105, 3].
 TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=",", skiprows=1)
@@ -159,7 +154,7 @@ def decision_rdp_gnmax(sigma2: float, orders: ArrayLike) -> Floats:
 
 
 def _bound(shift: float, orders: Floats, log_table: Floats, third: float) -> Floats:
-    """The formula of the module [A]; infinite where the table ends."""
+    """The formula of docs/decision_accounting.md [A]; infinite where the table ends."""
     both = orders * (orders - 1)
     kappa = shift * np.sqrt(both)
     # log C is convex in kappa, so a straight line between two nodes lies above it.

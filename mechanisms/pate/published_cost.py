@@ -1,11 +1,10 @@
 """Publishing what PATE cost: an epsilon that is safe to show, with the price of showing it.
 
-The data-dependent epsilon of PATE is computed from secret votes, so printing it leaks. This module
-publishes an upper bound on it instead, with noise scaled to its smooth sensitivity (Nissim,
-Raskhodnikova and Smith 2007; Papernot et al., ICLR 2018, arXiv:1802.08908, Appendix B).
-
-The paper publishes D + SS * N(0, s^2), D the Renyi cost and SS its smooth sensitivity. That number
-is private, but a bound on D read from it needs SS, which is secret too. Here instead:
+The data-dependent epsilon of PATE is computed from secret votes. This module publishes an upper
+bound on it, with noise scaled to its smooth sensitivity (Nissim, Raskhodnikova and Smith 2007;
+Papernot et al., ICLR 2018, arXiv:1802.08908, Appendix B). The paper publishes D + SS * N(0, s^2), D
+the Renyi cost and SS its smooth sensitivity. A bound on D read from it needs SS, which is secret
+too. Here instead:
 
 1. One changed label moves log SS by at most beta. So log SS is published with Gaussian noise of
    beta * `sensitivity_multiplier` and raised by z standard deviations: a public U, above SS but for
@@ -21,21 +20,18 @@ is private, but a bound on D read from it needs SS, which is secret too. Here in
 **Meaning.** The number is random and known only after the answers: not a guarantee, but an upper
 bound, after the fact, on the cost of this run. But for a probability of `tail` it is at least the
 sum of the run's Renyi costs at its order, its own price included, which a Renyi filter of that
-order (Feldman and Zrnic 2021) compares with a budget. With two classes D is exact, and holds for
-both directions of a change. With more it is the sum of the bounds of Theorem 6 of PATE 2018: a
-bound in one direction, from these votes to changed ones (docs/epsilon.md).
+order (Feldman and Zrnic 2021) compares with a budget. With two classes D is exact. With more it is
+the sum of the bounds of Theorem 6 of PATE 2018, from these votes to changed ones only.
 
-Everything in `SanitizedEpsilon` may be published, and nothing else. Order, noise and tail must be
-fixed before the votes are seen, by `public_rule` and `ReleaseNoise.public` or rules like them. A
-second release of the same votes costs again.
+Order, noise and tail must be fixed before the votes are seen, by `public_rule` and
+`ReleaseNoise.public` or rules like them. A second release of the same votes costs again.
 
 **Sensitivity.** At distance d it is the largest change of the cost over all votes that differ from
-these in at most d teachers (PATE 2018, Algorithms 3 to 5). K classes, T teachers, N queries;
-distances are 0..T-1, beyond which nothing new can be reached. The price of an answer is flat above
-some q0; one vote moves q within known bounds; and if the price and the rise that one vote can add
-to it grow with q (conditions C5 and C6), moving votes greedily finds the worst votes within any
-distance. With two classes a query's votes are one number, so the exact price is a table of T + 1
-entries, and no condition is needed. Everything is in logs: q may underflow.
+these in at most d of T teachers, d from 0 to T-1 (PATE 2018, Algorithms 3 to 5). The price of an
+answer is flat above some q0; one vote moves q within known bounds; and if the price and the rise
+that one vote can add to it grow with q (conditions C5 and C6), moving votes greedily finds the
+worst votes within any distance. With two classes a query's votes are one number, so the exact price
+is a table of T + 1 entries, and no condition is needed. Everything is in logs: q may underflow.
 
 >>> price = AnswerPrice(noise_std=40.0, num_classes=10, order=12.5)
 >>> round(price.log_q0, 3), round(price.log_q1, 3), price.conditions(num_teachers=250)
@@ -59,23 +55,28 @@ from scipy.ndimage import maximum_filter1d
 from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import as_numpy, checked_counts, checked_mask, checked_votes
+from labeldp.mechanisms._validate import (
+    as_numpy,
+    checked_counts,
+    checked_mask,
+    checked_noise,
+    checked_orders,
+    checked_votes,
+    whole_maximum,
+)
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
+from labeldp.mechanisms.pate.accounting import (
+    Floats,
+    log_probability_answered,
+    log_q_gaussian,
+    rdp_gnmax,
+    rdp_threshold,
+)
 from labeldp.mechanisms.pate.decisions import (
     decision_rdp_gnmax,
     decision_rdp_threshold,
     exact_rdp_gnmax,
     exact_rdp_threshold,
-)
-from labeldp.mechanisms.pate.published_bounds import (
-    Floats,
-    checked_noise,
-    checked_orders,
-    log_probability_answered,
-    log_q_gaussian,
-    rdp_gnmax,
-    rdp_threshold,
-    whole_maximum,
 )
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
@@ -464,11 +465,6 @@ def _tabulated_cost(prices: Floats, votes: NDArray[Any]) -> tuple[float, Floats]
     return float(numbers @ prices), sensitivity
 
 
-def _tail_deviations(tail: float) -> float:
-    """Standard deviations that a normal variable exceeds with probability tail/2."""
-    return -float(ndtri(tail / 2))
-
-
 @dataclass(frozen=True, kw_only=True)
 class ReleaseNoise:
     """How much noise a release gets; to be fixed before the votes are seen.
@@ -506,7 +502,7 @@ class ReleaseNoise:
         checked_orders([order])
         _validate.between(0, 1, tail=tail)
         _validate.positive(sensitivity_guess=sensitivity_guess)
-        deviations = _tail_deviations(tail)
+        deviations = -float(ndtri(tail / 2))
         multiplier = (order / (deviations * sensitivity_guess)) ** (1 / 3)
         return cls(
             beta=0.8 / (deviations * multiplier),
@@ -701,7 +697,8 @@ def release_epsilon(
             noise = ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess)
         # Noise is drawn in the order of the module's text: SS, then D.
         beta = noise.beta
-        deviations = _tail_deviations(tail)
+        # What a normal variable exceeds with probability tail/2.
+        deviations = -float(ndtri(tail / 2))
         rng = as_noise_generator(generator)
         noise_of_bound = beta * _widened(noise.sensitivity_multiplier, rng)
         log_smooth = log_smooth_sensitivity(sensitivity, beta)

@@ -28,7 +28,7 @@ from labeldp.mechanisms.accounting import (
     epsilon_from_rdp,
     epsilon_of,
 )
-from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
+from labeldp.mechanisms.ledger import epsilon_of_prices, epsilon_or_infinity
 from labeldp.mechanisms.pate.accounting import CheckNoise, QueryCosts
 from labeldp.mechanisms.pate.aggregators import (
     Aggregator,
@@ -296,22 +296,13 @@ def epsilon_of_counts(
 
     A bound on the cost that is released beside them has a price of its own, which is included.
     """
-    paid: list[Priced] = [] if published is None else [published]
+    events: list[Event] = [] if published is None else [published.event]
+    failing = 0.0 if published is None else published.failure_probability
     for request in requests:
-        events = request.events(
+        events += request.events(
             checked=request.queries, answered=request.max_answers, accounting=Accounting.COUNTS
         )
-        paid += [_NoisyCounts(event=event) for event in events]
-    return epsilon_of_prices(paid, delta=delta)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _NoisyCounts:
-    """Checks or answers, at the price of the noisy counts that they are made of."""
-
-    event: Event
-
-    failure_probability: ClassVar[float] = 0.0
+    return epsilon_or_infinity(events, delta=delta - failing)
 
 
 def released_of(answers: Answers) -> NDArray[np.int64]:

@@ -6,22 +6,13 @@ often each class is the answer estimates its probability; the probabilities dete
 to a shift, and the number of teachers fixes the shift. None of this breaks differential privacy,
 which protects the training labels and not the input.
 
-All answer probabilities come from one shared grid of noise levels, since their integrands differ in
-one factor. And they are log-concave in the votes (Prekopa), so the likelihood of the answers has
+Answer probabilities are log-concave in the votes (Prekopa), so the likelihood of the answers has
 one maximum over {votes >= 0, sum = T}, which Newton steps with a log barrier find in milliseconds.
 
-The attack lives on fresh noise. Each defense takes that away:
-
-| defense | the same input again | remaining leakage |
-|---|---|---|
-| none | new noise each time | everything: the attack works |
-| `cached` | the first answer | one answer each; needs memory for each input |
-| `key` | the same noise, from a secret key | one answer each, by every replica |
-| `limit` | new noise up to a limit, then no answer | as much as that many answers tell |
-
-All of them recognize an input by a fingerprint. An attacker that changes an input a little without
-changing the votes sends a "new" question each time, so `fingerprint` should send inputs that mean
-the same to the same bytes. Every fresh draw must be charged to the privacy budget.
+The attack lives on fresh noise, which each `Defense` takes away. All of them recognize an input by
+a fingerprint. An attacker that changes an input a little without changing the votes sends a "new"
+question each time, so `fingerprint` should send inputs that mean the same to the same bytes. Every
+fresh draw must be charged to the privacy budget.
 
 >>> log_q = answer_log_probabilities([100, 20, 5], noise_std=40.0)
 >>> counts = np.random.default_rng(0).multinomial(10_000, np.exp(log_q))
@@ -32,22 +23,21 @@ array([[99., 20.,  5.]])
 import hmac
 import math
 import time
-from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import cho_factor, cho_solve
-from scipy.special import chdtrc, gammaln, log_ndtr, logsumexp
+from scipy.special import chdtrc, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array, as_numpy, checked_votes
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
+from labeldp.mechanisms.pate.accounting import Floats
 from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.mechanisms.pate.published_bounds import Floats
 from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
 from labeldp.mechanisms.release_store import array_digest
 
@@ -57,10 +47,9 @@ _STEP = 0.2
 _MARGIN = 9.0
 _MOST_GRID_ENTRIES = 2 * 10**7
 _HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
-#: Concentrations that `fit_concentration` tries.
-CONCENTRATIONS = (0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-#: How often a client in good faith repeats a question.
-_REPEATS = 10
+#: Weights of the barrier that keeps votes above 0. They fall: the best votes may lie at 0, where
+#: the logarithm has no end.
+_BARRIERS = (1.0, 0.1, 0.01, 0.001)
 
 
 def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
@@ -75,41 +64,19 @@ def answer_log_probabilities(votes: ArrayLike, noise_std: float) -> Floats:
     return _answers(array, noise_std)[0]
 
 
-def reconstruct(
-    counts: ArrayLike, noise_std: float, num_teachers: int, *, concentration: float = 0.0
-) -> Floats:
+def reconstruct(counts: ArrayLike, noise_std: float, num_teachers: int) -> Floats:
     """Estimate vote histograms [N, K] from answers counted by class [N, K].
 
-    Votes are not rounded or negative, and rows sum to `num_teachers`. A `concentration` of 0 is
-    maximum likelihood; above 0, the mode under a Dirichlet prior in log-ratio coordinates, which
-    `fit_concentration` learns from all inputs.
+    The votes of maximum likelihood, not rounded or negative; rows sum to `num_teachers`.
     """
     answers = _check_counts(counts)
     _validate.whole(minimum=1, num_teachers=num_teachers)
-    _validate.non_negative(concentration=concentration)
     _check_noise(noise_std, num_teachers, answers.shape[1])
     found = np.empty(answers.shape)
     for row, row_counts in enumerate(answers):
-        found[row] = _fit(row_counts, noise_std, num_teachers, concentration)
-        if concentration == 0:
-            _check_fit(row, row_counts, found[row], noise_std, num_teachers)
+        found[row] = _fit(row_counts, noise_std, num_teachers)
+        _check_fit(row, row_counts, found[row], noise_std, num_teachers)
     return found
-
-
-def fit_concentration(counts: ArrayLike, noise_std: float, num_teachers: int) -> float:
-    """Concentration of a Dirichlet prior under which all the answers together are likeliest.
-
-    Empirical Bayes: the probability of each row's answers is integrated over votes by Laplace's
-    method. It helps most where there are few answers about each input.
-    """
-    answers = _check_counts(counts)
-    _validate.whole(minimum=1, num_teachers=num_teachers)
-    _check_noise(noise_std, num_teachers, answers.shape[1])
-    evidence = [
-        math.fsum(_log_evidence(row, noise_std, num_teachers, tried) for row in answers)
-        for tried in CONCENTRATIONS
-    ]
-    return CONCENTRATIONS[int(np.argmax(evidence))]
 
 
 def error_rate(reconstructed: ArrayLike, votes: ArrayLike) -> Floats:
@@ -160,15 +127,12 @@ def _answers(votes: Floats, noise_std: float) -> tuple[Floats, Floats]:
     return log_sum - logsumexp(log_sum), jacobian
 
 
-def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: float) -> Floats:
+def _fit(counts: Floats, noise_std: float, num_teachers: int) -> Floats:
     """Newton's method with Fisher's information and a log barrier, along sum = T [K]."""
     votes = num_teachers * (counts + 1) / (counts + 1).sum()
-    # A barrier that falls step by step: the best votes may lie at 0, where the logarithm has no
-    # end.
-    barriers = [concentration] if concentration > 0 else [1.0, 0.1, 0.01, 0.001]
     log_q, jacobian = _answers(votes, noise_std)
-    for barrier in barriers:
-        tolerance = 1e-8 if barrier == barriers[-1] else 1e-2
+    for barrier in _BARRIERS:
+        tolerance = 1e-8 if barrier == _BARRIERS[-1] else 1e-2
         value = counts @ log_q + barrier * np.log(votes).sum()
         for _ in range(100):
             gradient = votes * (jacobian.T @ counts) + barrier  # of log votes: well scaled
@@ -200,30 +164,6 @@ def _fit(counts: Floats, noise_std: float, num_teachers: int, concentration: flo
             jacobian = moved_jacobian
     whole: NDArray[np.float64] = votes * (num_teachers / votes.sum())
     return whole
-
-
-def _log_evidence(
-    counts: Floats, noise_std: float, num_teachers: int, concentration: float
-) -> float:
-    """Laplace's approximation, in log-ratio coordinates, where Dirichlet densities are smooth."""
-    votes = _fit(counts, noise_std, num_teachers, concentration)
-    log_q, jacobian = _answers(votes, noise_std)
-    shares = votes / num_teachers
-    classes = votes.size
-    centered = np.eye(classes) - shares  # row i: derivative of log share i by the coordinates
-    scaled = (jacobian * votes) @ centered
-    precision = counts.sum() * (scaled.T * np.exp(log_q)) @ scaled
-    precision += concentration * centered.T @ centered
-    # Without one coordinate: a shift of all of them changes nothing.
-    log_determinant = np.linalg.slogdet(precision[1:, 1:])[1]
-    log_prior = (
-        gammaln(classes * concentration)
-        - classes * gammaln(concentration)
-        + concentration * np.log(shares).sum()
-    )
-    return float(counts @ log_q + log_prior - 0.5 * log_determinant) + (
-        (classes - 1) * _HALF_LOG_TWO_PI
-    )
 
 
 def _check_counts(counts: ArrayLike) -> Floats:
@@ -267,10 +207,11 @@ class Defense:
     """Treatment of an input that comes again; by default it gets new noise.
 
     Attributes:
-        cached: Repeat the first answer, "no answer" included.
+        cached: Repeat the first answer, "no answer" included; this needs memory for each input.
         limit: Give at most this many answers about one input.
-        key: Secret, at least 16 bytes: the noise is a keyed hash of the input. With the key the
-            noise can be subtracted: guard it like the labels, and replace it when votes change.
+        key: Secret, at least 16 bytes: the noise is a keyed hash of the input, the same in every
+            replica. With the key the noise can be subtracted: guard it like the labels, and replace
+            it when votes change.
     """
 
     cached: bool = False
@@ -302,9 +243,7 @@ class AnsweringService:
     generator: np.random.Generator
     fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint  # recognizes an input
     drawn: int = field(default=0, init=False)  # different noise draws, which a budget must pay for
-    _earlier: defaultdict[bytes, list[int]] = field(
-        default_factory=lambda: defaultdict(list), init=False, repr=False
-    )
+    _earlier: dict[bytes, list[int]] = field(default_factory=dict, init=False, repr=False)
 
     def answer(self, features: Array) -> NDArray[np.int64]:
         """Answer questions [N, ...] in order; labels [N], -1 without an answer."""
@@ -313,7 +252,7 @@ class AnsweringService:
         return np.array([self._answer_one(*each) for each in answers], dtype=np.int64)
 
     def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
-        earlier = self._earlier[fingerprint]
+        earlier = self._earlier.setdefault(fingerprint, [])
         defense = self.defense
         noise = self.generator
         if defense.limit is not None and len(earlier) >= defense.limit:
@@ -356,14 +295,12 @@ def measure_reconstruction(
 ) -> dict[str, float]:
     """Attack histograms [N, K], by a number of answers about each; by one at least.
 
-    Each input is attacked `repeats` times. Returns means: the number of answers, the error by
-    maximum likelihood and with a prior learned from all inputs, and the milliseconds for one input,
-    by maximum likelihood.
+    Each input is attacked `repeats` times. Returns means: the number of answers, the error, and the
+    milliseconds for one input.
     """
     teachers = int(checked_votes(votes)[0].sum())
     numbers = np.asarray(answers)
     errors = []
-    with_prior = []
     seconds = 0.0
     for _ in range(repeats):
         counts = counted_answers(
@@ -372,15 +309,11 @@ def measure_reconstruction(
         started = time.perf_counter()
         found = reconstruct(counts, noise_std, teachers)
         seconds += time.perf_counter() - started
-        concentration = fit_concentration(counts, noise_std, teachers)
-        learned = reconstruct(counts, noise_std, teachers, concentration=concentration)
         errors.append(error_rate(found, votes).mean())
-        with_prior.append(error_rate(learned, votes).mean())
     return {
         "noise_std": noise_std,
         "answers": float(numbers.mean()),
         "error": float(np.mean(errors)),
-        "error_with_prior": float(np.mean(with_prior)),
         "milliseconds": 1000 * seconds / (repeats * len(votes)),
     }
 
@@ -391,20 +324,16 @@ def measure_defenses(
     noise_std: float,
     questions: int,
     generator: np.random.Generator,
-    clients: int = 100,
 ) -> list[dict[str, Any]]:
-    """Attack GNMax behind each defense, and use it as clients in good faith.
+    """Attack GNMax behind each defense.
 
-    The attacker sends `questions` queries to each of the histograms [N, K], the inputs; each of
-    `clients` queries a service of its own with every input.
+    The attacker sends `questions` queries to each of the histograms [N, K], the inputs.
 
     Returns:
         For each defense the mean `error` of the attack that repeats one question, `error_evaded`
-        where it changes the input a little each time, the `draws` of noise for each input, which
-        the privacy budget pays for, the share of clients' first questions that get the votes'
-        winner (`accuracy`), and of answers to a question sent ten times (`answered_again`).
+        where it changes the input a little each time, and the `draws` of noise for each input,
+        which the privacy budget pays for.
     """
-    teachers = int(checked_votes(votes)[0].sum())
     defenses = {
         "none": Defense(),
         "cached answers": Defense(cached=True),
@@ -413,76 +342,46 @@ def measure_defenses(
     }
     rows = []
     for name, defense in defenses.items():
-
-        def start(chosen: Defense) -> AnsweringService:
-            return AnsweringService(
+        attacked, evaded = (
+            AnsweringService(
                 vote=lambda features: votes[features[:, 0].astype(int)],
                 aggregator=GNMax(noise_std=noise_std),
-                defense=chosen,
+                defense=defense,
                 generator=generator,
             )
-
-        attacked = start(defense)
-        evaded = start(defense)
-        errors = [
-            _attack(service, index, row, noise_std, teachers, questions, drift=drift)
-            for service, drift in ((attacked, 0.0), (evaded, 1e-6))
-            for index, row in enumerate(votes)
-        ]
-        half = len(votes)
-        # A service of its own for each client, as if keys changed: other noise.
-        firsts = []
-        again = []
-        for client in range(clients):
-            inputs = np.repeat(np.arange(half), _REPEATS)
-            salted = defense.key and defense.key + client.to_bytes(4, "big")
-            service = start(replace(defense, key=salted))
-            labels = service.answer(_features(inputs, drift=0.0)).reshape(half, _REPEATS)
-            firsts.append(labels[:, 0] == votes.argmax(axis=1))
-            again.append(labels != NO_ANSWER)
+            for _ in range(2)
+        )
         rows.append(
             {
                 "defense": name,
-                "error": float(np.mean(errors[:half])),
-                "error_evaded": float(np.mean(errors[half:])),
-                "draws": attacked.drawn / half,
-                "accuracy": float(np.mean(firsts)),
-                "answered_again": float(np.mean(again)),
+                "error": _attack(attacked, votes, noise_std, questions),
+                "error_evaded": _attack(evaded, votes, noise_std, questions, drift=1e-6),
+                "draws": attacked.drawn / len(votes),
             }
         )
     return rows
 
 
-def _features(inputs: NDArray[np.int64], *, drift: float) -> NDArray[np.float64]:
-    """Questions [N, 2]: which input, and a change that no teacher notices."""
-    return np.stack([inputs.astype(np.float64), drift * np.arange(len(inputs))], axis=1)
-
-
 def _attack(
     service: AnsweringService,
-    index: int,
-    row: NDArray[Any],
+    votes: NDArray[Any],
     noise_std: float,
-    teachers: int,
     questions: int,
     *,
-    drift: float,
+    drift: float = 0.0,
 ) -> float:
-    """Return the error of the votes that repeated answers to one query reveal.
+    """Mean error of the votes [N, K] that repeated answers reveal.
 
-    Args:
-        service: Answers questions.
-        index: Number of the input that is asked about.
-        row: Its true vote counts [K].
-        noise_std: Standard deviation of the answers' noise.
-        teachers: Number of teachers.
-        questions: How often to ask.
-        drift: Change of the input from one question to the next, which no teacher notices.
+    `drift` changes an input from one question to the next, which no teacher notices.
     """
-    labels = service.answer(_features(np.full(questions, index), drift=drift))
-    counts = np.bincount(labels[labels != NO_ANSWER], minlength=len(row))[None]
-    try:
-        found = reconstruct(counts, noise_std, teachers)
-    except ValueError:  # so many equal answers can't be fresh ones: they are worth one
-        found = reconstruct(np.minimum(counts, 1), noise_std, teachers)
-    return float(error_rate(found, row[None])[0])
+    errors = []
+    changes = drift * np.arange(questions)
+    for index, row in enumerate(votes):
+        labels = service.answer(np.column_stack([np.full(questions, float(index)), changes]))
+        counts = np.bincount(labels[labels != NO_ANSWER], minlength=len(row))[None]
+        try:
+            found = reconstruct(counts, noise_std, int(row.sum()))
+        except ValueError:  # so many equal answers can't be fresh ones: they are worth one
+            found = reconstruct(np.minimum(counts, 1), noise_std, int(row.sum()))
+        errors.append(error_rate(found, row[None])[0])
+    return float(np.mean(errors))

@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 from sklearn.base import ClassifierMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -35,10 +34,9 @@ from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
-from labeldp.platform.api.handed_labels import Handed
-from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
+from labeldp.platform.api.paid_fits import FitAccount, Handed, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
-from labeldp.platform.settings.configuration import AuditSettings, TrialConfig, provenance_of
+from labeldp.platform.settings.configuration import TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (
     AUTO,
     NAMED,
@@ -50,18 +48,12 @@ from labeldp.platform.settings.methods import (
     sums_of_many,
 )
 from labeldp.platform.settings.metrics import mixture_text
-from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.methods.any_model import check_learner, named_estimator
 from labeldp.trainers.methods.settings import STACKED, PriorSource
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
-
-
-def _rehearsed(models: Sequence[Any]) -> Sequence[Any]:
-    """Return the models of a rehearsal: boosting fits all numbers, and takes the longest."""
-    return [each for each in models if not isinstance(each, str) or each != "boosting"] or models
 
 
 def network_fits() -> ModuleType:
@@ -191,15 +183,14 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """
         self._check_price()
         _validate.whole(canaries=self.canaries)
-        rows_of_x, labels, account = self._checked(
-            X, y, what="a label", groups=groups, refuse=fitting.refuse_mixed
-        )
+        rows_of_x, labels, account = self._checked(X, y, what="a label", groups=groups)
         check_classification_targets(labels)
         stated = self._shared().classes if self.classes is None else self.classes
         classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
+        named_columns = bool(account.columns)
         stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
-            len(classes), named_columns=bool(account.columns) or issparse(rows_of_x)
+            len(classes), named_columns=named_columns or issparse(rows_of_x)
         )
         method, reason = self._method(
             len(classes), rows=len(places), persons=groups is not None, stacks=stacks
@@ -211,11 +202,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 "network here: leave other settings and groups out, or take subset, cluster_labels"
             )
         if self.estimator is not None and (self.settings or not method.estimator):
-            known = [each.name for each in NAMED.values() if each.estimator]
+            known = ", ".join(each.name for each in NAMED.values() if each.estimator)
             raise ValueError(
                 f"method {method.name!r} and settings={self.settings!r} configure labeldp's own "
-                f"model; with estimator= use one of {', '.join(known)}, and no "
-                "settings"
+                f"model; with estimator= use one of {known}, and no settings"
             )
         if self.estimator is not None:
             check_learner(self.estimator)
@@ -226,6 +216,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             places = grouped.rows_of(places)
         most = 1 if grouped is None else grouped.most
         models = self._models()
+        # Boosting fits all numbers, and takes the longest.
+        rehearsed = [
+            each for each in models if not (isinstance(each, str) and each == "boosting")
+        ] or models
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
         learner = self.estimator
@@ -239,7 +233,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         else:
             data = network_fits().public_rows(rows_of_x, **how)
         rows_used, *shape = data.train_features.shape
-        size: Any = {"shape": shape, "most": most, "named_columns": bool(account.columns)}
+        size: Any = {"shape": shape, "most": most, "named_columns": named_columns}
         config = self._configuration(method, rows=rows_used, **size)
         if method.name != "no_privacy":
             fitting.check_price(
@@ -264,7 +258,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 data=some,
                 labels=fit_labels,
                 seed=config.seed,
-                models=models if epochs is None else _rehearsed(models),
+                models=models if epochs is None else rehearsed,
                 n_jobs=self.n_jobs,
                 tell=tell,
             )
@@ -278,19 +272,18 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         own = self.estimator is not None or models != STACKED
         for rare in [False, True] if own else [False]:
             fitting.rehearse(rehearse, data.train_features, classes=len(classes), rare=rare)
-        fit_labels = self._labels(
+        with self._paying(
             account,
-            SecretLabels(training=places, num_classes=len(classes)),
+            places,
             every,
             rows,
+            num_classes=len(classes),
+            delta=most * config.trainer.delta,
             classes=repr(classes.tolist()),
             fingerprint=data.fingerprint,
-            audit=AuditSettings(canaries=self.canaries, coin_canaries=self.canaries)
-            if self.canaries
-            else None,
+            canaries=self.canaries,
             groups=grouped,
-        )
-        with self._paying(account, fit_labels):
+        ) as fit_labels:
             if isinstance(stated, str) and stated == fitting.PUBLISH:
                 fit_labels.release(PublishedClasses(num_classes=len(classes)))
             if by_numbers:
@@ -300,7 +293,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.classes_ = classes
         self.method_ = method.name
         self.method_reason_ = reason
-        self._paid(account, fit_labels, delta=most * config.trainer.delta)
         self._audited(figures, fit_labels)
         self.model_ = TrainedModel(
             predictor=predictor,
@@ -341,8 +333,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         releases = [
             each if isinstance(each, PartyRelease) else read_release(each) for each in release
         ]
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=seed)
+        fitted = two_parties.fit_release(X, releases, estimator=self.estimator, seed=self._seed())
         id_column = releases[0].id_column
         rows = (X if is_table(X) else X[0]).drop(columns=id_column)
         validate_data(self, rows, skip_check_array=True)
@@ -350,11 +341,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.model_ = fitted
         self.models_ = fitted.models
         self.classes_ = fitted.classes
-        origin = fitted.origin
-        self.method_ = origin.method
+        self.method_ = fitted.origin.method
         self.method_reason_ = "chosen by the request"
-        self.epsilon_ = origin.epsilon
-        self.delta_ = origin.delta
+        self.epsilon_ = fitted.origin.epsilon
+        self.delta_ = fitted.origin.delta
         self._account = FitAccount(
             handed=Handed(),
             columns=tuple(map(str, rows.columns)),
@@ -462,9 +452,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             if self.canaries:
                 what = "canaries are wrong labels of single rows, which prove nothing of persons"
             raise ValueError(f"{given}, and {what}; leave them out, or take moment_labels")
-        trainer = self._configuration(
-            method, rows=count, shape=(1,), named_columns=bool(account.columns)
-        ).trainer
+        named_columns = bool(account.columns)
+        config = self._configuration(method, rows=count, shape=(1,), named_columns=named_columns)
+        trainer = config.trainer
         prior = trainer.prior
         planned = trainer.planned_charge(num_classes=2, seed=0)
         stages = planned is not None and max(each.releases for each in planned.chain()) > 1
@@ -474,13 +464,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 f"but {method.name} takes labels in stages, and a person's would be in several: "
                 "take 1 and each row once, or subset"
             )
-        if account.copies:
-            return Groups.of(account.rows_of_vault, count=count, most=None)
         of_sums = method.method in ("prior_labels", "staged_moments") and (
             prior is not None and prior.source in (PriorSource.MOMENTS, PriorSource.SMOOTH_SUMS)
         )
-        every = of_sums or method.name == "no_privacy"
-        return Groups.of(groups, count=count, most=None if every else self.max_labels_per_person)
+        return self._payers(groups, account, count, every=of_sums or method.name == "no_privacy")
 
     def _configuration(
         self,
@@ -501,7 +488,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             named_columns=named_columns,
         )
         changes["performance.device"] = str(self.device).lower()
-        if seed is None:
-            seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         settings = {name: of for name, of in (self.settings or {}).items() if name != "models"}
+        seed = self._seed() if seed is None else seed
         return fitting.configured(changes, seed=seed, settings=settings)

@@ -22,6 +22,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import as_numpy, is_torch
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
@@ -33,10 +34,9 @@ from labeldp.platform.settings.methods import NamedMethod
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
 from labeldp.trainers.base import near_miss
-from labeldp.trainers.data.columns import Columns, Numbers, TextColumns, by_name, is_number
+from labeldp.trainers.data.columns import TextColumns, by_name, is_number
 from labeldp.trainers.data.own_data import own_rows
-from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.data.sparse_rows import SparseColumns
+from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing, SparseColumns
 from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
@@ -61,8 +61,12 @@ _MOST_DENSE = 500
 _TELL_SECONDS = 5.0
 
 
-def refuse_unusable(labels: object) -> None:
-    """Refuse complex, missing and structured labels; scikit-learn's message would show them."""
+def refuse_unusable(labels: Any, *, amounts: bool) -> None:
+    """Refuse labels, or amounts, that are of no use; scikit-learn's message would show them."""
+    if amounts:
+        _refuse_texts(labels)
+    else:
+        _refuse_mixed(labels)
     if np.ma.isMaskedArray(labels):
         raise ValueError("y is a masked array, and some have no label; leave these rows out")
     try:
@@ -81,10 +85,9 @@ def refuse_unusable(labels: object) -> None:
             )
 
 
-def refuse_mixed(labels: Any) -> None:
-    """Refuse labels that cannot be sorted; scikit-learn's TypeError would not say why."""
-    # Of a Series, without its index.
-    plain = getattr(labels, "values", labels)
+def _refuse_mixed(labels: Any) -> None:
+    """Refuse labels that cannot be sorted."""
+    plain = getattr(labels, "values", labels)  # of a Series, without its index
     if getattr(plain, "dtype", None) != np.dtype(object) or plain.ndim != 1:
         return
     try:
@@ -157,26 +160,19 @@ def _texts(rows: Any) -> pd.DataFrame | None:
     known = all(isinstance(each, str) or each is None for each in values)
     if not known or all(map(is_number, texts)):
         return None
-    return pd.DataFrame(
-        {str(getattr(rows, "name", None) or "text"): pd.Series(values, dtype=object)}
-    )
+    name = str(getattr(rows, "name", None) or "text")
+    return pd.DataFrame({name: pd.Series(values, dtype=object)})
 
 
-def refuse_texts(amounts: object) -> None:
-    """Refuse dates and durations, and a text that is not a number, by its row.
-
-    scikit-learn's message would quote the text, which is a secret label.
-    """
+def _refuse_texts(amounts: object) -> None:
+    """Refuse dates and durations, and a text that is not a number, by its row."""
     plain = np.asarray(amounts)
     if plain.dtype.kind in "mM":
         raise ValueError("y holds dates or durations; amounts are numbers: give days or seconds")
     column = plain.ndim > 0 and plain.size == len(plain)
-    texts = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
-    wrong = [
-        row
-        for row, text in enumerate(texts)
-        if isinstance(text, str | bytes) and not is_number(text)
-    ]
+    values = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
+    texts = ((row, each) for row, each in enumerate(values) if isinstance(each, str | bytes))
+    wrong = [row for row, text in texts if not is_number(text)]
     if wrong:
         raise ValueError(
             f"y row {wrong[0]} (and {len(wrong) - 1} more) is not a number; amounts are numbers"
@@ -205,6 +201,21 @@ def stated_classes(classes: object, labels: NDArray[Any]) -> NDArray[Any]:
     if len(found) < len(listed):
         raise ValueError(f"classes names {len(listed)} classes, but one of them twice")
     return found
+
+
+def stated_bounds(bounds: Any) -> tuple[float, float]:
+    """Return the smallest and the largest amount, which the user states."""
+    try:
+        low, high = map(_validate.plain, bounds)
+        _validate.number(least=low, largest=high)
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"bounds is {bounds!r}; state the least and the largest amount, such as bounds=(0, "
+            "500): they are public, and are not read off the amounts"
+        ) from None
+    if not -math.inf < low < high < math.inf:
+        raise ValueError(f"bounds are {low:g} and {high:g}; two finite numbers, the smaller first")
+    return float(low), float(high)
 
 
 def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
@@ -282,8 +293,17 @@ def fit_changes(
         "trainer.schedule": "cosine",
         "trainer.dropout": 0.5,
     }
-    if method.method == "pate":
-        usual = _pate(rows, epsilon=epsilon)
+    if method.method == "pate":  # costs epsilon whatever the votes are: the budget sets its noise
+        answers = min(_MOST_ANSWERS, rows)
+        usual = {
+            "trainer.epsilon": epsilon,
+            "trainer.aggregator": "gnmax",
+            "trainer.ensemble.teachers": max(1, min(_MOST_TEACHERS, rows // _LABELS_EACH)),
+            "trainer.ensemble.queries": answers,
+            "trainer.answers": answers,
+            "trainer.student.kind": "probe",
+            "trainer.students": 1,
+        }
     elif method.method == "convex":
         usual = {"trainer.epsilon": epsilon}
     if delta > 0:
@@ -300,21 +320,6 @@ def fit_changes(
     elif source in ("moments", "clusters"):
         changes["trainer.prior.landmarks"] = max(300, min(1500, _MOST_KERNEL // rows))
     return changes
-
-
-def _pate(rows: int, *, epsilon: float) -> dict[str, Any]:
-    """PATE that costs epsilon whatever the votes are: the budget sets its noise."""
-    teachers = max(1, min(_MOST_TEACHERS, rows // _LABELS_EACH))
-    answers = max(1, min(_MOST_ANSWERS, rows))
-    return {
-        "trainer.epsilon": epsilon,
-        "trainer.aggregator": "gnmax",
-        "trainer.ensemble.teachers": teachers,
-        "trainer.ensemble.queries": answers,
-        "trainer.answers": answers,
-        "trainer.student.kind": "probe",
-        "trainer.students": 1,
-    }
 
 
 def configured(
@@ -346,10 +351,8 @@ def check_price(config: TrialConfig, *, epsilon: float, delta: float, num_classe
     planned = config.trainer.planned_charge(num_classes=num_classes, seed=config.seed)
     if planned is None:
         return
-    # The user's settings may have changed the noise: their price counts, and not the one that was
-    # asked.
-    chain = planned.chain()
-    cost, at = total_of_prices(chain, delta=config.trainer.delta)
+    # The user's settings may have changed the noise: their price counts.
+    cost, at = total_of_prices(planned.chain(), delta=config.trainer.delta)
     if not Budget(epsilon=epsilon, delta=delta).allows(cost) or at > delta:
         raise ValueError(
             f"with these settings a fit costs epsilon {shown(cost)} at delta {shown(at)}, more "

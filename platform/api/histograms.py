@@ -65,21 +65,20 @@ def fit_histograms(
     else:
         model = fit_to_soft_labels(estimator, rows, soft[some], seed=seed)
     learner = model.steps[-1][1] if hasattr(model, "steps") else model
-    origin = Origin(
-        method=f"{type(learner).__name__} on histograms",
-        epsilon=math.inf if epsilon is None else epsilon,
-        delta=delta,
-        num_classes=2,
-        classes=tuple(map(str, classes)),
-        data_name="own",
-        fingerprint="",
-        trial="",
-        seed=seed,
-        noise=NoiseKind.PLAIN,
-        stated_by="the party that drew the noise",
-    )
     return TrainedModel(
         predictor=EstimatorPredictor(estimator=model, num_classes=2),
         preprocessing=data.preprocessing,
-        origin=origin,
+        origin=Origin(
+            method=f"{type(learner).__name__} on histograms",
+            epsilon=math.inf if epsilon is None else epsilon,
+            delta=delta,
+            num_classes=2,
+            classes=tuple(map(str, classes)),
+            data_name="own",
+            fingerprint="",
+            trial="",
+            seed=seed,
+            noise=NoiseKind.PLAIN,
+            stated_by="the party that drew the noise",
+        ),
     )

@@ -1,18 +1,41 @@
-"""Base of estimators with private labels: one ledger for all fits, and a guarantee in words."""
+"""Base of estimators with private labels: one ledger for all fits, and a guarantee in words.
+
+It finds the code that called `fit`: the user's own, or a wrapper that may have changed labels.
+Wrappers compute on y before `fit` gets it: they number the labels that occur, scale or resample
+them, or make features of them. Epsilon covers none of that. Labels may come from the user's own
+code, and through the few wrappers below, which hand them on as they are (tested one by one). All
+others are refused; they take a `SharedVault`'s tokens, from which nothing can be computed.
+"""
 
 import hashlib
+import inspect
 import math
+import multiprocessing
+import sys
+import threading
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
-from typing import Any
+from types import CodeType, FrameType
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils import check_consistent_length, column_or_1d
+from sklearn.compose import ColumnTransformer
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    RandomizedSearchCV,
+    cross_val_score,
+    cross_validate,
+)
+from sklearn.multioutput import MultiOutputClassifier, MultiOutputRegressor
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import check_consistent_length, check_random_state, column_or_1d, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp.mechanisms import _validate
@@ -21,7 +44,6 @@ from labeldp.mechanisms.ledger import Total, shown
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
-from labeldp.platform.api.handed_labels import Handed, handed_labels, leaves_process
 from labeldp.platform.api.process_ledger import (
     LEDGER,
     PaidRelease,
@@ -46,6 +68,180 @@ class PrivacyAddsUp(UserWarning):
 
 class PrivacyNotCounted(UserWarning):
     """The total omits a cost: of splits or scores by the labels, or of fits elsewhere."""
+
+
+# --- who hands labels to a fit -------------------------------------------------------------------
+
+#: They hand labels on, but score models with those of other rows.
+_SEARCHES = (GridSearchCV, RandomizedSearchCV)
+_VALIDATIONS: dict[CodeType, str] = {
+    inspect.unwrap(each).__code__: each.__name__ for each in (cross_validate, cross_val_score)
+}
+#: They hand labels on: by the exact type, since a subclass may do anything.
+_HANDING_ON = {
+    *_SEARCHES,
+    Pipeline,
+    FixedThresholdClassifier,
+    MultiOutputClassifier,
+    MultiOutputRegressor,
+}
+#: Steps before a model that learn from features alone: public names of these modules, unless
+#: their tags say that they need labels.
+_BY_FEATURES = (
+    "sklearn.preprocessing",
+    "sklearn.decomposition",
+    "sklearn.impute",
+    "sklearn.cluster",
+    "sklearn.feature_extraction",
+    "sklearn.feature_extraction.text",
+    "sklearn.manifold",
+    "sklearn.kernel_approximation",
+    "sklearn.random_projection",
+)
+_TOKENS = (
+    "Or carry tokens in place of labels: vault = SharedVault(labels=y, classes=...), the model "
+    "with vault=vault, and y=vault.tokens"
+)
+#: Checks, decorators and loops around estimators, which compute nothing on labels.
+_MACHINERY = ("sklearn.base", "sklearn.utils")
+#: Methods whose estimator a frame shows, unless it hides it.
+_FITS = ("fit", "fit_predict", "fit_transform", "partial_fit")
+#: They pickle what goes to workers.
+_SENDING = ("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed")
+
+
+class Handed(NamedTuple):
+    """How labels came; `transformed`: X comes out of a pipeline, and its rows name nobody.
+
+    `uncounted`: what true labels decided beside the fit, in words; empty for nothing.
+    """
+
+    transformed: bool = False
+    uncounted: str = ""
+
+
+def handed_labels(model: object, *, cloned: bool) -> Handed:
+    """Read off the call stack who hands labels to the model's `fit`.
+
+    A `cloned` model in a thread or process of a pool may be a wrapper's, which the stack no longer
+    shows.
+
+    Raises:
+        ValueError: A wrapper may have changed the labels, or made features of them.
+    """
+    transformed = False
+    unknown = ""
+    scored_by = ""
+    for module, frame in _frames(sys._getframe(1)):
+        code = frame.f_code
+        wrapper = _owner(frame)
+        own = wrapper is model and (
+            code.co_name not in _FITS or module.startswith(("labeldp.", "sklearn."))
+        )
+        if wrapper is None and module != "__main__" and _is_a_fit(code):
+            _refuse(code.co_qualname)
+        if wrapper is not None and not own:
+            if type(wrapper) not in _HANDING_ON:
+                _refuse(type(wrapper).__name__)
+            if isinstance(wrapper, Pipeline):
+                _refuse_supervised(wrapper)
+                transformed = True
+            else:  # the clone is its own
+                unknown = ""
+            if isinstance(wrapper, _SEARCHES):
+                scored_by = type(wrapper).__name__
+        elif code in _VALIDATIONS:
+            scored_by = _VALIDATIONS[code]
+            unknown = ""
+        elif module.startswith(("sklearn.", "imblearn.")) and not module.startswith(_MACHINERY):
+            unknown = code.co_name
+    pooled = threading.current_thread() is not threading.main_thread()
+    if cloned and (pooled or multiprocessing.parent_process() is not None):
+        unknown = unknown or "a clone in another thread or process"
+    if unknown:
+        _refuse(unknown)
+    uncounted = (
+        f"{scored_by} scores models with true labels, and splits rows by them unless cv= is a "
+        "public split such as KFold(5, shuffle=True, random_state=0); no total counts that. Score "
+        "on public test labels, with scoring= (log loss is NaN where a stated class does not occur)"
+    )
+    return Handed(transformed, uncounted if scored_by else "")
+
+
+def leaves_process() -> bool:
+    """Whether the caller is being pickled for another process, by joblib or multiprocessing."""
+    return any(module.startswith(_SENDING) for module, _ in _frames(sys._getframe(1)))
+
+
+def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
+    """A frame and those that called it, with their modules."""
+    while frame is not None:
+        yield str(frame.f_globals.get("__name__", "")), frame
+        frame = frame.f_back
+
+
+def _owner(frame: FrameType) -> Any:
+    """Return the estimator whose method runs in a frame; None for any other code."""
+    code = frame.f_code
+    first = None
+    if code.co_argcount:
+        first = frame.f_locals.get(code.co_varnames[0])
+    elif code.co_flags & inspect.CO_VARARGS:  # def fit(*args)
+        first = next(iter(frame.f_locals.get(code.co_varnames[code.co_kwonlyargcount]) or ()), None)
+    kind = type(first)
+    if not hasattr(kind, "fit"):
+        return None
+    # Lambdas and decorated methods have other names than their attributes.
+    members = (member for each in kind.__mro__ for member in vars(each).values())
+    named = hasattr(kind, code.co_name)
+    return first if named or any(getattr(m, "__code__", None) is code for m in members) else None
+
+
+def _is_a_fit(code: CodeType) -> bool:
+    """Whether code is a class's own method of such a name, and no function's."""
+    inside = code.co_qualname.rpartition(".")[0]
+    return code.co_name in _FITS and bool(inside) and not inside.endswith("<locals>")
+
+
+def _refuse(name: str) -> None:
+    raise ValueError(
+        f"{name} hands the labels to fit, and is not known to hand them on as they are. It may "
+        "number those that occur (a stated class that does not occur then shifts all others), "
+        "scale or copy them, choose rows by them, or make features of them, and epsilon covers "
+        f"none of that; nothing was released. {_TOKENS}. What numbers tokens too (voting, bagging, "
+        "stacking, calibration) is then refused as well: fit the private models by themselves and "
+        "average their predict_proba, or give the private model the other one as estimator="
+    )
+
+
+def _refuse_supervised(pipeline: Pipeline) -> None:
+    for _, step in pipeline.steps[:-1]:
+        if name := _supervised(step):
+            raise ValueError(
+                f"the pipeline's step {name} is not known to learn from features alone: what it "
+                "learns from true labels leaves with the features, and epsilon does not cover it; "
+                f"nothing was released. Let it learn from the release, estimator=make_pipeline("
+                f"{name}(), ...), or apply it to X beforehand if it uses no label. {_TOKENS}"
+            )
+
+
+def _supervised(step: object) -> str:
+    """The name of a step, or of one in it, that may learn from labels; empty if there is none."""
+    if step is None or isinstance(step, str):
+        return ""
+    kind = type(step)
+    inner = ("steps", "transformers", "transformer_list")
+    if kind in (Pipeline, ColumnTransformer, FeatureUnion):
+        parts = next(getattr(step, name) for name in inner if hasattr(step, name))
+        every = [*(part[1] for part in parts), getattr(step, "remainder", None)]
+        return next((name for each in every if (name := _supervised(each))), "")
+    public = any(
+        getattr(sys.modules.get(name), kind.__name__, None) is kind for name in _BY_FEATURES
+    )
+    return "" if public and not get_tags(step).target_tags.required else kind.__name__
+
+
+# --- what a fit has paid -------------------------------------------------------------------------
 
 
 @dataclass(kw_only=True)
@@ -136,7 +332,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     epsilon: float
     delta: float
+    max_labels_per_person: int
     _account: FitAccount
+
+    def _seed(self) -> int:
+        """A seed of training."""
+        return int(check_random_state(self.random_state).randint(2**31 - 1))
 
     def _noise(self) -> NoiseSource:
         if self.noise_seed is not None:
@@ -150,12 +351,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         *,
         what: str,
         groups: object,
-        refuse: Callable[[Any], None],
+        amounts: bool = False,
         **how: Any,
     ) -> tuple[Any, NDArray[Any], FitAccount]:
         """X to learn from, and the labels [N], as scikit-learn checks them, with their account.
 
-        y are the labels, or tokens; `what` they are for each row, and what to `refuse` of them.
+        y are the labels, amounts or not, or tokens; `what` they are for each row.
         """
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
@@ -164,8 +365,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
         account = FitAccount(handed=handed, elsewhere=elsewhere)
         # Before scikit-learn's own checks, whose messages would quote labels.
-        refuse(y)
-        fitting.refuse_unusable(y)
+        fitting.refuse_unusable(y, amounts=amounts)
         rows = fitting.readable(rows)
         account.columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
         if is_matrix(rows):
@@ -180,35 +380,33 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         # From here on `found` are true labels, and no message may show one.
         if tokens:
             account.rows_of_vault, found = self._shared().looked_up(found)
-            fitting.refuse_unusable(found)
-            refuse(found)
-            account.copies = groups is None and _repeat(account.rows_of_vault)
+            fitting.refuse_unusable(found, amounts=amounts)
+            known = account.rows_of_vault
+            account.copies = groups is None and len(np.unique(known)) < len(known)
         return rows, found, account
 
-    def _labels(
+    def _payers(
+        self, groups: Any, account: FitAccount, count: int, *, every: bool
+    ) -> Groups | None:
+        """Who pays for N labels: persons with `every` label or a few; None where each label does.
+
+        A row that is given several times pays for each time, as a person does.
+        """
+        if account.copies:
+            return Groups.of(account.rows_of_vault, count=count, most=None)
+        if groups is None:
+            return None
+        return Groups.of(groups, count=count, most=None if every else self.max_labels_per_person)
+
+    def _side(
         self,
         account: FitAccount,
-        labels: SecretLabels,
         rows_of_x: Any,
         names: Any,
-        *,
-        classes: str,
-        fingerprint: str,
-        audit: AuditSettings | None = None,
-        groups: Groups | None = None,
-    ) -> FitLabels:
-        """Lock the labels of a fit away.
-
-        Args:
-            account: What the fit has paid and will pay; it gets the payers.
-            labels: The labels [N].
-            rows_of_x: Rows that the user gave [N], by which fits of this process add up.
-            names: Names of the labels [N], if there are no `groups`; None for their positions.
-            classes: The classes as a text, which is a part of the vault's identity.
-            fingerprint: Of the public rows.
-            audit: Canaries to plant; None for none.
-            groups: Persons who pay for several labels each.
-        """
+        groups: Groups | None,
+        side: PublicSide,
+    ) -> PublicSide:
+        """Complete the public side of a fit by who pays, whom the account gets; as in `_paying`."""
         known = account.rows_of_vault
         if names is not None and groups is not None:
             raise ValueError(
@@ -222,9 +420,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             names = names.astype(str)  # a column of texts has objects
         account.unit = self._unit if groups is None or account.copies else "person"
         payers = names if groups is None else groups.names
-        # Row 3 of another vault is another person.
         named = payers
-        if known is not None:
+        if known is not None:  # row 3 of another vault is another person
             named = np.array([f"{vault.name} {name}" for name in payers.tolist()])
         account.people = People.of(
             rows_of_x,
@@ -233,19 +430,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             persons=None if groups is None else groups.persons,
         )
         # Equal rows and names have one store, in which an equal request finds its release.
-        digest = fitting.digest_of(fingerprint, rows_of_x)
+        digest = side.rows
         if known is not None:
             digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
         elif groups is not None:
             digest = hashlib.sha256(account.people.rows.tobytes()).hexdigest()
-        side = PublicSide(
-            rows=digest,
-            classes=classes,
-            num_labels=len(labels.training),
-            people=names if groups is None else None,
-        )
+        side = replace(side, rows=digest, people=names if groups is None else None)
         if groups is not None:
-            labels = replace(labels, persons=groups.used)
             side = side.of_persons(groups)
             if account.copies:  # a vault counts labels or persons, and these are labels
                 side = replace(side, grouping="")
@@ -257,12 +448,52 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 digests.append(~known.astype(np.uint64))
             places = np.tile(owners.astype(np.uint64), len(digests))
             side = replace(side, values=np.stack([np.concatenate(digests), places]))
+        return side
+
+    @contextmanager
+    def _paying(
+        self,
+        account: FitAccount,
+        labels: NDArray[Any],
+        rows_of_x: Any,
+        names: Any,
+        *,
+        num_classes: int,
+        classes: str,
+        fingerprint: str,
+        delta: float,
+        canaries: int = 0,
+        groups: Groups | None = None,
+    ) -> Iterator[FitLabels]:
+        """Lock the labels of a fit away, count what releases cost, and set the fit's price.
+
+        It warns where these labels had paid before, and where a total leaves something out.
+
+        Args:
+            account: What the fit has paid and will pay; it gets the payers.
+            labels: The labels [N].
+            rows_of_x: Rows that the user gave [N], by which fits of this process add up.
+            names: Names of the labels [N], if there are no `groups`; None for their positions.
+            num_classes: K of the labels.
+            classes: The classes as a text, which is a part of the vault's identity.
+            fingerprint: Of the public rows.
+            delta: At which releases are priced that are not pure.
+            canaries: Number of canaries to plant.
+            groups: Persons who pay for several labels each.
+        """
+        digest = fitting.digest_of(fingerprint, rows_of_x)
+        side = PublicSide(rows=digest, classes=classes, num_labels=len(labels))
+        side = self._side(account, rows_of_x, names, groups, side)
+        secret = SecretLabels(training=labels, num_classes=num_classes)
+        vault = self._shared()
         # A vault that is not as it was signed is refused here, before a draw. The lock is not held
         # longer: fits of several processes go on side by side.
         with vault.alone():
             fit_labels = FitLabels(
-                labels,
-                audit=audit,
+                secret if groups is None else replace(secret, persons=groups.used),
+                audit=AuditSettings(canaries=canaries, coin_canaries=canaries)
+                if canaries
+                else None,
                 fingerprint=fingerprint,
                 side=side,
                 shared=vault,
@@ -273,35 +504,39 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         account.seed = self.noise_seed
         # As of before this fit, for the warning that labels had paid.
         account.vault_total = _total_of(vault, delta=self.delta)
-        return fit_labels
-
-    @contextmanager
-    def _paying(self, account: FitAccount, fit_labels: FitLabels) -> Iterator[None]:
-        """Count what the releases cost, and warn where these labels had paid before."""
         before, _ = account.all_paid(account.vault_total, delta=self.delta)
         for each in account.not_counted():
             warnings.warn(each, PrivacyNotCounted, stacklevel=4)
         try:
-            yield
+            yield fit_labels
         finally:  # a fit that fails has paid for its releases too
             assert account.people is not None
             # Only what this fit drew: a release that was read again was paid before.
             LEDGER.add(fit_labels.new_charges(), account.people, source=account.source)
             fit_labels.home.end()
             if self.vault is not None:
-                vault = self._shared()
                 with vault.alone():  # signs its ledger
                     account.vault_total = _total_of(vault, delta=self.delta)
         new = len(fit_labels.new_charges())
         if before > 0 and new:
-            total, delta = account.all_paid(account.vault_total, delta=self.delta)
+            total, at = account.all_paid(account.vault_total, delta=self.delta)
             warnings.warn(
                 f"labels of these rows or this vault had paid epsilon {shown(before)} before, and "
                 f"with this fit's {new} new release(s) the label that paid most has paid "
-                f"{shown(total)} at delta {shown(delta)}",
+                f"{shown(total)} at delta {shown(at)}",
                 PrivacyAddsUp,
                 stacklevel=4,
             )
+        self._account = account
+        self.epsilon_, self.delta_ = fit_labels.epsilon(delta=delta)
+        payers = fit_labels.home.num_people()
+        line = partial(line_of, num_labels=payers, delta=delta, unit=account.unit)
+        self.ledger_: list[PaidRelease] = [
+            line(charge, new=fit_labels.is_new(charge)) for charge in fit_labels.charges()
+        ]
+        concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
+        if concern is not None:
+            warnings.warn(concern, stacklevel=4)
 
     def _check_price(self) -> None:
         """Check what a fit may cost; epsilon and delta become Python's own numbers."""
@@ -313,31 +548,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
 
-    def _paid(self, account: FitAccount, fit_labels: FitLabels, *, delta: float) -> None:
-        """Set the attributes of the price, at `delta` where releases are not pure."""
-        self._account = account
-        self.epsilon_, self.delta_ = fit_labels.epsilon(delta=delta)
-        payers = fit_labels.home.num_people()
-        self.ledger_: list[PaidRelease] = [
-            line_of(
-                charge,
-                num_labels=payers,
-                delta=delta,
-                new=fit_labels.is_new(charge),
-                unit=account.unit,
-            )
-            for charge in fit_labels.charges()
-        ]
-        concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
-        if concern is not None:
-            warnings.warn(concern, stacklevel=3)
-
     def _audited(self, figures: Mapping[str, float], near: FitLabels) -> None:
         """Set the findings of attacks by canaries, and apart from them the owner's figures."""
         self.private_ = fitting.PrivateFigures({k: v for k, v in figures.items() if is_owners(k)})
-        self.audit_: dict[str, Any] = {
-            name: value for name, value in figures.items() if not is_owners(name)
-        }
+        self.audit_: dict[str, Any] = {k: v for k, v in figures.items() if not is_owners(k)}
         self.audit_["spoiled_labels"] = len(near.canary_positions())
         if not self.audit_["spoiled_labels"]:
             self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
@@ -365,14 +579,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if not math.isfinite(self.epsilon_):
             return "not private: labels were published"
         kind = "pure" if self.delta_ == 0 else f"at delta {shown(self.delta_)}"
+        start = f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for"
+        whole = account.unit != self._unit
         if account.id_column is not None:
-            each = f"all {self._unit}s of each person"
-            if account.unit == self._unit:
-                each = f"each {self._unit}"
+            each = f"all {self._unit}s of each person" if whole else f"each {self._unit}"
             return (
-                f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for {each} "
-                "of the release; what else their owner released is not counted here; features are "
-                "not protected"
+                f"{start} {each} of the release; what else their owner released is not counted "
+                "here; features are not protected"
             )
         total, at = self._total()
         vault = self._of_vault()
@@ -383,21 +596,19 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if account.source is not None:
             alone = (total, at) == (vault.epsilon, vault.delta)
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
+        parts = [f"{start} this fit and {every} for {scope}"]
         seeded = vault.seeded or account.in_process(delta=self.delta).seeded
-        void = "; noise of some of those came from a seed, which removes it"
-        whole = ""
-        if account.unit != self._unit:
-            whole = f"; it holds for all {self._unit}s of a person together"
-        risk = ""
+        if seeded:
+            parts.append("noise of some of those came from a seed, which removes it")
+        if whole:
+            parts.append(f"it holds for all {self._unit}s of a person together")
         if math.isfinite(total) and not seeded:
             after = percent(guess_after(0.5, epsilon=total, delta=at))
-            risk = f"; a guess of a {self._unit} at even odds is then right with at most {after}%"
-        left_out = "".join(f"; not counted: {each}" for each in account.not_counted())
-        return (
-            f"label differential privacy, epsilon {shown(self.epsilon_)} ({kind}) for this fit "
-            f"and {every} for {scope}{void if seeded else ''}{whole}{risk}; features are "
-            f"not protected{left_out}"
-        )
+            parts.append(
+                f"a guess of a {self._unit} at even odds is then right with at most {after}%"
+            )
+        parts.append("features are not protected")
+        return "; ".join([*parts, *(f"not counted: {each}" for each in account.not_counted())])
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -430,9 +641,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if "_account" in state:
             state["_account"] = self._account.copied(delta=self.delta)
         if "audit_" in state and not self.private_.pickled:
-            kept: dict[str, Any] = {
-                k: v for k, v in self.audit_.items() if not isinstance(v, float)
-            }
+            kept = {k: v for k, v in self.audit_.items() if not isinstance(v, float)}
             if len(kept) < len(self.audit_):
                 kept["reason"] = "the findings of the audit stayed with the labels' owner"
             state["audit_"] = kept
@@ -471,10 +680,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 "vault and in later fits"
             )
         return self._account.all_paid(self._of_vault(), delta=self.delta)
-
-
-def _repeat(rows: NDArray[np.intp]) -> bool:
-    return len(np.unique(rows)) < len(rows)
 
 
 def _total_of(vault: SharedVault, *, delta: float) -> Total:

@@ -107,18 +107,6 @@ class Request:
         prior = None if self.prior is None else self.prior[kept]
         return replace(self, ids=self.ids[kept], clusters=clusters, prior=prior)
 
-    def isolated(self) -> float:
-        """Return the largest share of one row in a direction or a group, 0 without either."""
-        if self.clusters is not None:
-            sizes = np.bincount(self.clusters)
-            return float(1 / sizes[sizes > 0].min())
-        if self.weights is None:
-            return 0.0
-        # Column by column in double precision: all at once would be eight times the request.
-        columns = np.ascontiguousarray(self.weights.T)
-        squares = (np.square(column, dtype=np.float64) for column in columns)
-        return max(float(each.max() / max(each.sum(), 1)) for each in squares)
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PartyRelease(LabelRelease):
@@ -183,22 +171,20 @@ def read_request(folder: str | Path) -> Request:
         for needs, name in (("moments", "weights"), ("clusters", "clusters")):
             if (method == needs) != (name in arrays):
                 raise FileNotAsWritten(f"{place}: {needs} need {name}, and {method} takes none")
+        sums = 0
+        most = _MOST_DIRECTIONS
         if weights is not None:
             question = SumQuestion.of_arrays(arrays)
-            width = len(question.units)
-            if width > _MOST_DIRECTIONS:
-                raise FileNotAsWritten(
-                    f"{place} requests {width:,} directions; the most is {_MOST_DIRECTIONS:,}"
-                )
-            _expect(place, weights, np.uint8, (len(ids), (width + 1) // 2))
-            weights = unpacked(weights, width)
+            sums = len(question.units)
+            _expect(place, weights, np.uint8, (len(ids), (sums + 1) // 2))
         if clusters is not None:
             _expect(place, clusters, np.uint32, (len(ids),))
-            most = min(_MOST_DIRECTIONS, len(ids))
-            if (groups := int(clusters.max()) + 1) > most:
-                raise FileNotAsWritten(
-                    f"{place} requests counts of {groups:,} groups; the most is {most:,}"
-                )
+            sums = int(clusters.max()) + 1
+            most = min(most, len(ids))
+        if sums > most:
+            raise FileNotAsWritten(
+                f"{place} requests {sums:,} sums or counts; the most is {most:,}"
+            )
         if prior is not None:
             _expect(place, prior, np.uint16, (len(ids), len(classes)))
         return Request(
@@ -207,7 +193,7 @@ def read_request(folder: str | Path) -> Request:
             classes=classes,
             id_column=str(facts.get("id_column")),
             ids=ids,
-            weights=weights,
+            weights=None if weights is None else unpacked(weights, sums),
             question=question,
             clusters=clusters,
             prior=prior,
@@ -243,8 +229,8 @@ class Parts:
         for part in parts:
             if (part.method, part.classes) != (first.method, first.classes):
                 raise FileNotAsWritten(
-                    f"{part.folder} has another method or other classes than {first.folder}; the "
-                    "parts of a request have the same"
+                    f"{part.folder} has another method or other classes than {first.folder}; parts "
+                    "of a request have the same"
                 )
             ids.append(part.ids)
         together = np.concatenate(ids)
@@ -260,21 +246,22 @@ class Parts:
 
     def __iter__(self) -> Iterator[tuple[Request, NDArray[np.intp] | None]]:
         """Yield each part with the places of its labels [n]; None for all of them."""
+        if len(self) == 1:
+            yield self.first, None
+            return
         start = 0
-        for folder in self.folders:
-            part = read_request(folder) if len(self) > 1 else self.first
-            end = start + len(part.ids)
-            yield part, np.arange(start, end) if len(self) > 1 else None
-            start = end
+        for part in map(read_request, self.folders):
+            yield part, np.arange(start, start + len(part.ids))
+            start += len(part.ids)
 
 
 def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
     """Return the lines of a vault that releases beside a folder are of: they went out earlier."""
-    beside = [path for pattern in ("*", "*/part*") for path in folder.parent.glob(pattern)]
+    beside = [file for name in ("*", "*/part*") for file in folder.parent.glob(f"{name}/{RELEASE}")]
     found = []
-    for place in (path for path in beside if (path / RELEASE).is_file()):
+    for file in beside:
         try:
-            release = read_release(place)
+            release = read_release(file.parent)
         except FileNotAsWritten:
             continue  # unfinished, or of another program
         # Releases of other vaults lie in the same folder, and are none of this one's lines.
@@ -282,16 +269,17 @@ def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
             event = release.mechanism.event
             if not release.delta:  # that of a person with several labels
                 event = PureEvent(epsilon=release.epsilon)
-            line = Line(
-                store="",
-                position=0,
-                digest=str(release.mark.get("line")),
-                key="",
-                event=write_event(event),
-                mechanism=json.dumps({"name": release.ledger[0].mechanism}),
-                failure_probability=release.mechanism.failure_probability,
+            found.append(
+                Line(
+                    store="",
+                    position=0,
+                    digest=str(release.mark.get("line")),
+                    key="",
+                    event=write_event(event),
+                    mechanism=json.dumps({"name": release.ledger[0].mechanism}),
+                    failure_probability=release.mechanism.failure_probability,
+                )
             )
-            found.append(line)
     return found
 
 
@@ -314,21 +302,22 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             delta=facts["delta"],
             num_classes=len(classes),
         )
-        question = SumQuestion.of_arrays(arrays) if facts["method"] == "moments" else None
         if facts["method"] in ("subset", "stages"):
             values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
         clusters = arrays.get("clusters")
         expected = len(ids)
-        if question is not None:
+        question = None
+        row_marks = None
+        if facts["method"] == "moments":
+            question = SumQuestion.of_arrays(arrays)
             expected = len(question.units)
+            row_marks = arrays["row_marks"]
+            _expect(place, row_marks, np.float32, (expected,))
         if clusters is not None:
             _expect(place, clusters, np.uint32, (len(ids),))
             expected = int(clusters.max()) + 1
         if (shares := arrays.get("shares")) is not None:
             _expect(place, shares, np.float32, (len(ids),))
-        row_marks = arrays["row_marks"] if question is not None else None
-        if row_marks is not None:
-            _expect(place, row_marks, np.float32, (expected,))
         if len(values) != expected:
             raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
         wide = values.ndim == 2 and values.shape[1] == len(classes)
@@ -368,17 +357,17 @@ def _check_price(place: Path, facts: Mapping[str, Any], mechanism: Any) -> None:
     said = float(facts["epsilon"])
     of_persons = facts.get("unit", "label") != "label"  # several of them share one epsilon
     same = of_persons or said <= least * (1 + 1e-9)
-    if not (least * (1 - 1e-9) <= said < math.inf and same and facts["delta"] == at):
-        raise FileNotAsWritten(
-            f"{place} states epsilon {said:g} at delta {facts['delta']:g}, but its noise costs "
-            f"{least:g} at {at:g}; get it from its writer again"
-        )
+    own = parameters_of(mechanism)
     stated = facts["parameters"]
-    if stated != parameters_of(mechanism) or facts["mechanism"] != stated["name"]:
-        raise FileNotAsWritten(
-            f"{place} states noise of {stated}, but its price is that of "
-            f"{parameters_of(mechanism)}; get it from its writer again"
+    problem = ""
+    if not (least * (1 - 1e-9) <= said < math.inf and same and facts["delta"] == at):
+        problem = (
+            f"epsilon {said:g} at delta {facts['delta']:g}, but its noise costs {least:g} at {at:g}"
         )
+    elif stated != own or facts["mechanism"] != stated["name"]:
+        problem = f"noise of {stated}, but its price is that of {own}"
+    if problem:
+        raise FileNotAsWritten(f"{place} states {problem}; get it from its writer again")
 
 
 def check_answers(release: PartyRelease, request: Request) -> None:

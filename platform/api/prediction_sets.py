@@ -21,10 +21,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from labeldp.mechanisms.coverage import CoverageChoice
+from labeldp.mechanisms.accuracy_estimate import CoverageChoice
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
-from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
 
 Floats = NDArray[np.float64]
@@ -82,8 +81,9 @@ class PredictionSets(PaysForLabels):
         `rows` names each label's row [N], as in `LabelPrivateClassifier.fit`.
         """
         self._check_price()
-        refuse = fitting.refuse_mixed if self._of_classes else fitting.refuse_texts
-        rows_of_x, labels, account = self._checked(X, y, what="a label", groups=None, refuse=refuse)
+        rows_of_x, labels, account = self._checked(
+            X, y, what="a label", groups=None, amounts=not self._of_classes
+        )
         predicted = self._predicted(X)
         if self._of_classes:
             places = fitting.places_of(labels, np.asarray(self.model.classes_))
@@ -97,21 +97,18 @@ class PredictionSets(PaysForLabels):
         choice = CoverageChoice(epsilon=self.epsilon, coverage=self.coverage, candidates=CANDIDATES)
         choice.wanted(len(scores))  # refuses labels that are too few
         digest = hashlib.sha256(predicted.tobytes() + thresholds.tobytes()).hexdigest()
-        near = self._labels(
+        with self._paying(
             account,
-            SecretLabels(
-                training=np.searchsorted(thresholds, scores).astype(np.int64),
-                num_classes=CANDIDATES,
-            ),
+            np.searchsorted(thresholds, scores).astype(np.int64),
             rows_of_x,
             rows,
+            num_classes=CANDIDATES,
+            delta=0.0,
             classes=f"sets of predictions {digest}",
             fingerprint=digest,
-        )
-        with self._paying(account, near):
-            chosen = int(near.release(choice).values[0])
+        ) as calibration:
+            chosen = int(calibration.release(choice).values[0])
         self.threshold_ = float(thresholds[chosen])
-        self._paid(account, near, delta=0.0)
         return self
 
     def predict_set(self, X: Any) -> NDArray[Any]:
@@ -130,13 +127,7 @@ class PredictionSets(PaysForLabels):
     @property
     def _bounds(self) -> tuple[float, float]:
         stated = getattr(self.model, "bounds", None) if self.bounds is None else self.bounds
-        ends = np.asarray(stated if stated is not None else [], np.float64)
-        if ends.shape != (2,) or not np.isfinite(ends).all() or ends[0] >= ends[1]:
-            raise ValueError(
-                f"bounds is {stated!r}; state the least and the largest amount, such as "
-                "bounds=(0, 500): they are public, and are not read off the amounts"
-            )
-        return float(ends[0]), float(ends[1])
+        return fitting.stated_bounds(stated)
 
     def _predicted(self, X: Any) -> Floats:
         """Probabilities [N, K], or amounts [N] between the bounds."""

@@ -28,10 +28,8 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import fitting
 from labeldp.platform.api.label_release import choices_of
-from labeldp.platform.api.paid_fits import TAKEN, FitAccount, PaysForLabels, is_matrix, is_table
-from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
 from labeldp.platform.settings.methods import AUTO
-from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.methods import preferences as rewards
@@ -117,11 +115,7 @@ class LabelPrivatePreferences(PaysForLabels):
             )
         sides = _sides(A, B)
         of_pairs, found, account = self._checked(
-            _side_by_side(*sides),
-            prefers_a,
-            what="a choice",
-            groups=groups,
-            refuse=fitting.refuse_mixed,
+            _side_by_side(*sides), prefers_a, what="a choice", groups=groups
         )
         choices = choices_of(found)
         both: Any = (
@@ -129,45 +123,40 @@ class LabelPrivatePreferences(PaysForLabels):
         )
         # What is known of X, of which predictions are made, is of one side.
         account.columns = tuple(map(str, both.columns)) if is_table(both) else ()
-        if is_matrix(both):
-            validate_data(self, both, **TAKEN)
-        else:
-            validate_data(self, both, skip_check_array=True)
+        validate_data(self, both, **(TAKEN if is_matrix(both) else {"skip_check_array": True}))
         data = fitting.number_rows(both, num_classes=2, own=True)
         functions = rewards.RewardFunctions.learned(data.train_features, epsilon=self.epsilon)
         values = functions(data.train_features)
         differences = values[: len(choices)] - values[len(choices) :]
-        grouped = self._grouped(groups, account, len(choices))
+        sums = self.method == "sums" or (self.method == AUTO and self.delta > 0)
+        grouped = self._payers(groups, account, len(choices), every=sums)
         if grouped is not None:
             choices = grouped.rows_of(choices)
             differences = grouped.rows_of(differences)
         plan, method = self._plan(differences, grouped)
-        audit = AuditSettings(canaries=self.canaries, coin_canaries=self.canaries)
-        labels = self._labels(
+        with self._paying(
             account,
-            SecretLabels(training=choices, num_classes=2),
+            choices,
             of_pairs,
             None,
+            num_classes=2,
+            delta=self.delta,
             classes="which of two is preferred",
             fingerprint=data.fingerprint,
-            audit=audit if self.canaries else None,
+            canaries=self.canaries,
             groups=grouped,
-        )
-        with self._paying(account, labels):
+        ) as labels:
             evidence = plan.read(labels.release(plan.mechanism, *plan.public).values)
         slopes = rewards.fitted(differences, evidence)
         self.method_ = method
         self._functions = functions
         self._slopes = slopes
         self._preprocessing: Any = data.preprocessing
-        self._paid(account, labels, delta=self.delta)
-        self._audited(
-            labels.figures(
-                lambda places: _chances(differences[places] @ slopes)[:, ::-1].astype(np.float32),
-                delta=self.delta,
-            ),
-            labels,
-        )
+
+        def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
+            return _chances(differences[places] @ slopes)[:, ::-1].astype(np.float32)
+
+        self._audited(labels.figures(probabilities, delta=self.delta), labels)
         return self
 
     def score(self, X: Any) -> NDArray[np.float64]:
@@ -187,15 +176,6 @@ class LabelPrivatePreferences(PaysForLabels):
     def predict(self, A: Any, B: Any) -> NDArray[np.bool_]:
         """Return whether a is likelier to be preferred [N]."""
         return np.asarray(self.predict_proba(A, B)[:, 0] > 0.5)
-
-    def _grouped(self, groups: Any, account: FitAccount, count: int) -> Groups | None:
-        """The annotators, who have all of their pairs in sums, and a few otherwise."""
-        if account.copies:
-            return Groups.of(account.rows_of_vault, count=count, most=None)
-        if groups is None:
-            return None
-        sums = self.method == "sums" or (self.method == AUTO and self.delta > 0)
-        return Groups.of(groups, count=count, most=None if sums else self.max_labels_per_person)
 
     def _plan(
         self, differences: NDArray[np.float64], grouped: Groups | None

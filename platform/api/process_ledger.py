@@ -307,12 +307,11 @@ class PaidRelease:
 
     def __str__(self) -> str:
         paid = "paid now" if self.new else "paid by an earlier fit and read again"
-        seeded = (
-            "; noise from a seed: no guarantee against anyone who knows it" if self.seeded else ""
-        )
         what = what_of(self.mechanism) if self.key else self.mechanism
         cost = price(self.epsilon, self.delta)
-        return f"{what}: {cost} for each of {self.labels:,} {self.unit}s, {paid}{seeded}"
+        told = f"{what}: {cost} for each of {self.labels:,} {self.unit}s, {paid}"
+        seeded = "; noise from a seed: no guarantee against anyone who knows it"
+        return told + seeded if self.seeded else told
 
 
 def line_of(

@@ -18,19 +18,16 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import RegressorMixin
-from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.amounts import LEVELS, to_levels
-from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
-from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
-from labeldp.trainers.data.sparse_rows import dense_of
+from labeldp.trainers.data.preprocessing import dense_of
 from labeldp.trainers.methods.amounts import default_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
 from labeldp.trainers.methods.settings import AmountLoss, AmountRelease, chosen_release
@@ -106,7 +103,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         asked = self._checked_method()
         bounds = self._bounds()
         rows_of_x, checked, account = self._checked(
-            X, y, what="an amount", groups=groups, refuse=fitting.refuse_texts, y_numeric=True
+            X, y, what="an amount", groups=groups, amounts=True, y_numeric=True
         )
         amounts = np.asarray(checked, np.float64)
         levels = to_levels(amounts, bounds=bounds)
@@ -118,15 +115,10 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             loss=AmountLoss(self.loss),
             rows=len(levels),
         )
-        grouped = None
-        most = 1
-        if account.copies:
-            grouped = Groups.of(account.rows_of_vault, count=len(levels), most=None)
-        elif groups is not None:
-            few = None if method is AmountRelease.SUMS else self.max_labels_per_person
-            grouped = Groups.of(groups, count=len(levels), most=few)
+        sums = method is AmountRelease.SUMS
+        grouped = self._payers(groups, account, len(levels), every=sums)
+        most = 1 if grouped is None else grouped.most
         if grouped is not None:
-            most = grouped.most
             rows_of_x = grouped.rows_of(rows_of_x)
             levels = grouped.rows_of(levels)
         text = fitting.text_columns(self.text)
@@ -134,15 +126,13 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         data = fitting.number_rows(rows_of_x, num_classes=LEVELS, text=text, own=own)
         data = replace(data, train_features=dense_of(data.train_features))
         numbers = data.train_features
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
+        seed = self._seed()
         estimator = self.estimator
-        if estimator is None:
-            estimator = default_regressor(
-                self.loss, quantile=self.quantile, rows=len(numbers), seed=seed
-            )
-        else:
+        if own:
             check_learner(estimator, kind="regressor")
-        of_mean = AmountLoss(self.loss).of_mean
+        else:
+            size = len(numbers)
+            estimator = default_regressor(self.loss, quantile=self.quantile, rows=size, seed=seed)
 
         def learn(labels: FitLabels, places: NDArray[np.intp]) -> RegressorMixin:
             some = data.only(places)
@@ -154,25 +144,25 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
                 delta=self.delta,
                 scaled=some.scaled,
             )
-            return found.fit(estimator, of_mean=of_mean, seed=seed)
+            return found.fit(estimator, of_mean=AmountLoss(self.loss).of_mean, seed=seed)
 
         def rehearse(fit_labels: FitLabels, some: NDArray[np.intp]) -> Any:
             return learn(fit_labels, some).predict(numbers[some])
 
-        for rare in [False] if self.estimator is None else [False, True]:
+        for rare in [False, True] if own else [False]:
             fitting.rehearse(rehearse, numbers, classes=LEVELS, rare=rare)
-        labels = self._labels(
+        with self._paying(
             account,
-            SecretLabels(training=levels, num_classes=LEVELS),
+            levels,
             every,
             rows,
+            num_classes=LEVELS,
+            delta=self.delta,
             classes=f"amounts in {bounds}",
             fingerprint=data.fingerprint,
             groups=grouped,
-        )
-        with self._paying(account, labels):
+        ) as labels:
             self.estimator_ = learn(labels, np.arange(len(numbers)))
-        self._paid(account, labels, delta=self.delta)
         self.method_ = method.value
         self._preprocessing = data.preprocessing
         self._fitted_bounds = bounds
@@ -203,16 +193,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         return asked
 
     def _bounds(self) -> tuple[float, float]:
-        try:
-            least, largest = map(_validate.plain, self.bounds)  # type: ignore[arg-type]
-            _validate.number(least=least, largest=largest)
-            low = float(least)
-            high = float(largest)
-        except (TypeError, ValueError):
-            raise ValueError(
-                f"bounds is {self.bounds!r}; state the least and the largest amount, such as "
-                "bounds=(0, 500): they are public, and are not read off the amounts"
-            ) from None
+        low, high = fitting.stated_bounds(self.bounds)
         if self.loss == "poisson" and low < 0:
             raise ValueError(f"bounds begin at {low:g}; the loss 'poisson' takes amounts from 0 on")
         return low, high

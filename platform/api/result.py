@@ -18,24 +18,15 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from labeldp.mechanisms.ledger import Budget, shown
-from labeldp.platform.records.results import (
-    KeptResults,
-    TrialRecord,
-    read_results,
-)
+from labeldp.platform.records.results import KeptResults, TrialRecord, read_results
 from labeldp.platform.report.ledger import read_folder, rows, spent_by
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.selection import price_of, within
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
 from labeldp.platform.settings.methods import name_of
-from labeldp.platform.settings.metrics import (
-    SCORES,
-    ChooseBy,
-    is_owners,
-    refuse_lottery,
-)
+from labeldp.platform.settings.metrics import SCORES, ChooseBy, is_owners, refuse_lottery
 from labeldp.platform.settings.sweep import Sweep, SweepOptions
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.plan import PlanResult, plan_of
 
 if TYPE_CHECKING:
@@ -44,22 +35,14 @@ if TYPE_CHECKING:
 Runnable = TrialConfig | Sweep | Mapping[str, Any] | str | os.PathLike[str]
 
 #: Columns of the table in this order, where any trial has them; axes and the owner's between.
-_FIRST = (
-    "method",
-    "variant",
-    "epsilon",
-    "delta",
-    "accuracy",
-    "accuracy_spread",
-    "accuracy_estimated",
-    "accuracy_estimated_error",
+_FIRST = [
+    *"method variant epsilon delta accuracy accuracy_spread".split(),
+    *"accuracy_estimated accuracy_estimated_error".split(),
     *SCORES,
     *(f"{name}_estimated" for name in SCORES),
-    "epsilon_m_low",
-    "epsilon_m_high",
-    "seed",
-)
-_LAST = ("train_seconds", "noise", "league", "status", "reason", "trial")
+    *"epsilon_m_low epsilon_m_high seed".split(),
+]
+_LAST = "train_seconds noise league status reason trial".split()
 
 
 @dataclass(frozen=True)
@@ -74,9 +57,9 @@ class ReportPage:
 
     def _repr_html_(self) -> str:
         page = html.escape(self.path.read_text(), quote=True)
+        # Another person may have made the results folder: in the notebook's own name, scripts of
+        # its page could do anything.
         return (
-            # Another person may have made the results folder: in the notebook's own name, scripts
-            # of its page could do anything.
             '<iframe title="report" sandbox="allow-scripts allow-popups" '
             f'srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
         )
@@ -263,7 +246,6 @@ def trial_table(records: Iterable[TrialRecord], *, private: bool = False) -> pd.
 
 
 def _row(record: TrialRecord, *, private: bool) -> dict[str, Any]:
-    metrics = record.metrics
     row: dict[str, Any] = {
         "method": name_of(record.config),
         "variant": record.variant,
@@ -276,12 +258,10 @@ def _row(record: TrialRecord, *, private: bool) -> dict[str, Any]:
     }
     if not record.finished:
         row["reason"] = record.reason
-    shown = {*_FIRST, *_LAST}
-    return row | {
-        name: value
-        for name, value in metrics.items()
-        if name in shown or (private and is_owners(name))
-    }
+    for name, value in record.metrics.items():
+        if name in _FIRST or name in _LAST or (private and is_owners(name)):
+            row[name] = value
+    return row
 
 
 def _order(row: dict[str, Any]) -> tuple[bool, float, float]:

@@ -2,16 +2,13 @@
 
 The party with features writes a request (`write_request`): whose labels, by what method, and for
 moment labels the directions of the sums. The party with labels answers it (`answer`): it joins by
-id, computes the sensitivity of the request itself, charges its own vault, and writes a
-release. The first party fits a model to that (`fit_release`). `party_files` reads and writes the
-folders. Nothing here loads torch, Ray or MLflow.
-
-A vault grows: a request for the rows of a later week has new ids, and known ones of people who
-came again and pay on top. A model learns from the releases of several weeks at once.
+id, charges its own vault, and writes a release. The first party fits a model to that
+(`fit_release`). `party_files` reads and writes the folders. Nothing here loads torch, Ray or
+MLflow.
 
 Nothing in a request is trusted. The longest row of its directions, whatever they are, sets the
-noise, so that each label pays the stated epsilon and no more. Requests of one list of ids in
-another order, or of some of them, add up person by person.
+noise, so that each label pays the stated epsilon and no more. Requests for some of the ids, in any
+order and of later weeks, add up person by person.
 """
 
 import hashlib
@@ -32,7 +29,7 @@ from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, sta
 from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
-from labeldp.mechanisms.vault import LabelVault, Release
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.fitting import NumberRows, number_rows, teller
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
@@ -53,13 +50,9 @@ from labeldp.platform.api.party_files import (
 from labeldp.platform.api.process_ledger import line_of, text_digests
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fits, names_in
 from labeldp.platform.vault.signing import sign_folder
-from labeldp.trainers.data.databases import QueriedLabels
-from labeldp.trainers.data.written import MISSING, class_places
-from labeldp.trainers.methods.any_model import (
-    fit_to_soft_labels,
-    named_estimator,
-    some_of,
-)
+from labeldp.trainers.data.columns import MISSING, class_places
+from labeldp.trainers.data.tables import QueriedLabels
+from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
@@ -67,8 +60,6 @@ from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 
-#: One row's share of the squares of a direction above which it is named: a sum of few labels.
-ISOLATED = 0.1
 #: The largest share of a request's ids that may have no label, if not stated.
 MOST_MISSING = 0.99
 _FEW = 10
@@ -111,35 +102,33 @@ def write_request(
     """
     class_numbers((), classes)
     mechanism = mechanism_for(method, epsilon=epsilon, delta=delta, num_classes=len(classes))
+    if after and method != "stages":
+        raise ValueError(f"only stages build on earlier releases, but the method is {method}")
     ids = checked_ids(features, id_column, what="the features")
     # Whatever the method: features that `fit` would refuse are refused before a release is paid.
     rows = prepared(features, id_column).scaled
-    facts = {"method": method, "classes": list(map(str, classes)), "id_column": id_column}
+    names = list(map(str, classes))
+    facts = {"method": method, "classes": names, "id_column": id_column}
     arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
-    if method == "stages":
-        known = np.isin(ids, np.concatenate([each.ids for each in after])) if after else None
-        if known is None:
-            # By a public seed: a half that followed labels would be a release.
-            order = np.random.default_rng(seed).permutation(len(ids))
-            chosen = np.sort(order[: (len(ids) + 1) // 2])
-        else:
-            chosen = np.flatnonzero(~known)
-            model = fit_release(features, after, estimator=estimator, seed=seed)
-            # Another order would give each label the prior of another class.
-            known_classes = list(model.classes)
-            if known_classes != list(map(str, classes)):
-                raise ValueError(
-                    f"classes are {', '.join(map(str, classes))}, but those of the first round "
-                    f"{', '.join(known_classes)}; give the same in the same order"
-                )
-            prior = model.predict_proba(features.drop(columns=id_column))[chosen]
-            # In whole steps, which read back to the same channel on any machine.
-            arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
+    if method == "stages" and not after:
+        # By a public seed: a half that followed labels would be a release.
+        order = np.random.default_rng(seed).permutation(len(ids))
+        chosen = np.sort(order[: (len(ids) + 1) // 2])
+    if after:
+        chosen = np.flatnonzero(~np.isin(ids, np.concatenate([each.ids for each in after])))
         if not len(chosen):
             raise ValueError("the releases of `after` cover every id; no label is left to request")
-    elif after:
-        raise ValueError(f"only stages build on earlier releases, but the method is {method}")
+        model = fit_release(features, after, estimator=estimator, seed=seed)
+        # Another order would give each label the prior of another class.
+        if list(model.classes) != names:
+            raise ValueError(
+                f"classes are {', '.join(names)}, but those of the first round "
+                f"{', '.join(model.classes)}; give the same in the same order"
+            )
+        prior = model.predict_proba(features.drop(columns=id_column))[chosen]
+        # In whole steps, which read back to the same channel on any machine.
+        arrays["prior"] = np.round(prior * PRIOR_STEPS).astype(np.uint16)
     if method == "moments":
         count = worthwhile(rows=len(rows), noise_std=mechanism.noise_std)
         weights, question = SumQuestion.asked(rows, count=count, seed=seed)
@@ -204,7 +193,6 @@ class Answered:
         new: Whether it was drawn and charged now; an equal request reads the same release again.
         known: Ids that earlier requests for other lists of ids had named, which pay on top.
         total_epsilon, total_delta: Of the label that has paid most to this vault, with it.
-        isolated: The largest share of one row in a direction.
         absent: Ids without a label, which got the class `missing`; as secret as labels.
         vault: Folder of the ledger; None for one in memory.
         new_vault: Whether it had no releases before: nothing counts that another one knows of.
@@ -218,7 +206,6 @@ class Answered:
     known: int
     total_epsilon: float
     total_delta: float
-    isolated: float
     absent: int
     vault: str | None
     persons: int | None = None
@@ -372,7 +359,6 @@ def answer(
     with nullcontext() if out is None or shared is None else shared.alone():
         # A vault that is not there is priced as an empty one, and made when nothing is refused.
         found = _priced(question, shared or SharedVault(), out, budget, progress)
-        found = replace(found, vault=None if shared and shared.folder is None else str(place))
         if out is not None and shared is not None:
             _draw(question, shared, out, found, progress)
     if out is not None and shared is None:
@@ -380,9 +366,8 @@ def answer(
         with shared.alone():
             if shared.charges():  # another process was first
                 found = _priced(question, shared, out, budget, progress)
-                found = replace(found, vault=str(place))
             _draw(question, shared, out, found, progress)
-    return found
+    return replace(found, vault=None if shared and shared.folder is None else str(place))
 
 
 def _counted(
@@ -457,7 +442,6 @@ def _priced(
     random = np.random.default_rng(0)
     known = {charge.key for charge in own.charges()}
     planned: list[Charge] = []
-    isolated = 0.0
     for part, indices in progress(parts, "prices"):
         public, *_ = part.public(groups)
         given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
@@ -466,7 +450,6 @@ def _priced(
         labels = random.integers(own.num_classes, size=len(part.ids))
         compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
         planned.append(own.charge_of(mechanism, *public, **given))
-        isolated = max(isolated, part.isolated())
         del public  # the matrix of a large part, which is made again for the draw
     if to is not None:
         check_new(to)
@@ -475,17 +458,13 @@ def _priced(
     # A release that is stored is read again, and costs nothing.
     new = [charge for charge in planned if charge.key not in known]
     total, at = shared.total(delta=question.delta, planned=(side, new))
-    if new and budget is not None:
-        limit = Budget(epsilon=budget, delta=at)
-        if not limit.allows(total):
-            spent = shared.total(delta=question.delta)[0]
-            what = parts.first.method
-            raise BudgetExceeded(
-                budget=limit,
-                spent=spent,
-                requested=total,
-                request=f"{what} at {question.priced_at:g}",
-            )
+    if new and budget is not None and not Budget(epsilon=budget, delta=at).allows(total):
+        raise BudgetExceeded(
+            budget=Budget(epsilon=budget, delta=at),
+            spent=shared.total(delta=question.delta)[0],
+            requested=total,
+            request=f"{parts.first.method} at {question.priced_at:g}",
+        )
     line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=question.unit)
     return Answered(
         rows=own.num_labels,
@@ -496,7 +475,6 @@ def _priced(
         known=shared.paid_before(side),
         total_epsilon=total,
         total_delta=at,
-        isolated=isolated,
         absent=question.absent,
         vault=None,
         persons=None if groups is None else own.num_people,
@@ -510,68 +488,42 @@ def _draw(
     """Draw and charge what was priced, and write the release of each part."""
     parts = question.parts
     mechanism = question.mechanism
+    paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
     with new_folder(to) as draft:
         # Under the lock, and after all refusals: a relabeled vault draws everything anew.
         if question.relabel:
             shared.relabel()
         own = question.locked_away(shared.store(question.side))
-        facts = _facts(question, answered)
         for part, indices in progress(parts, "draws"):
             public, length, shares = part.public(question.groups)
             release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
+            facts = {
+                "method": part.method,
+                "classes": list(part.classes),
+                "id_column": part.id_column,
+                "rows": len(part.ids),
+                "request": part.digest,
+                "asked_epsilon": question.priced_at,
+                **paying,
+                "epsilon": answered.epsilon,
+                "delta": answered.delta,
+                "mechanism": type(mechanism).__name__,
+                "parameters": parameters_of(mechanism),
+                "length": length,
+                "ledger": shared.mark(release.key),
+            }
+            arrays = {"values": compact(release.values)}
+            if part.question is not None and part.weights is not None:
+                facts["columns"] = list(part.columns)
+                arrays |= part.question.arrays()
+                arrays["row_marks"] = part.question.marks(part.weights)
+            if part.clusters is not None:
+                arrays["clusters"] = part.clusters
+            if shares is not None:
+                arrays["shares"] = shares
             folder = draft / part.folder.name if len(parts) > 1 else draft
-            _write(
-                folder,
-                part,
-                release,
-                shares=shares,
-                facts={**facts, "length": length, "ledger": shared.mark(release.key)},
-            )
+            write_folder(folder, RELEASE, facts, part.ids, arrays)
         sign_folder(draft)
-
-
-def _facts(question: _Question, answered: Answered) -> dict[str, Any]:
-    """Return the facts of the price, which stand in the release of each part."""
-    mechanism = question.mechanism
-    paying = {} if answered.persons is None else {"unit": "person", "payers": answered.persons}
-    return {
-        "asked_epsilon": question.priced_at,
-        **paying,
-        "epsilon": answered.epsilon,
-        "delta": answered.delta,
-        "mechanism": type(mechanism).__name__,
-        "parameters": parameters_of(mechanism),
-    }
-
-
-def _write(
-    folder: Path,
-    part: Request,
-    release: Release,
-    *,
-    shares: NDArray[np.float32] | None,
-    facts: dict[str, Any],
-) -> None:
-    """Write the release of one part."""
-    stated = {
-        "method": part.method,
-        "classes": list(part.classes),
-        "id_column": part.id_column,
-        "rows": len(part.ids),
-        "request": part.digest,
-        **facts,
-    }
-    arrays = {"values": compact(release.values)}
-    if part.question is not None:
-        arrays |= part.question.arrays()
-        assert part.weights is not None
-        arrays["row_marks"] = part.question.marks(part.weights)
-        stated["columns"] = list(part.columns)
-    if part.clusters is not None:
-        arrays["clusters"] = part.clusters
-    if shares is not None:
-        arrays["shares"] = shares
-    write_folder(folder, RELEASE, stated, part.ids, arrays)
 
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
@@ -697,10 +649,7 @@ def fit_release(
     else:
         tables = features
     if len({(each.classes, type(each.mechanism)) for each in releases}) > 1:
-        raise ValueError(
-            "the releases differ in their method or classes; give releases of one "
-            "method and the same classes"
-        )
+        raise ValueError("the releases differ in their method or classes; give some that agree")
     found = [
         _known_of(release, table, parts=len(releases), seed=seed)
         for release, table in _paired(releases, tables)
@@ -715,9 +664,8 @@ def fit_release(
     data = prepared(together, first.id_column, own=model is not None)
     rows = data.train_features
     if model is None:
-        predictor: Predictor = fit_stack(
-            rows, _together(known), seed=seed, tell=teller(verbose=False)
-        )
+        tell = teller(verbose=False)
+        predictor: Predictor = fit_stack(rows, _together(known), seed=seed, tell=tell)
         learned_by = "a stack"
     else:
         if first.question is not None:
@@ -728,35 +676,36 @@ def fit_release(
         learner = model.steps[-1][1] if hasattr(model, "steps") else model  # of a pipeline
         learned_by = type(learner).__name__
     epsilon, delta = _paid(releases)
-    classes = first.classes
     origin = Origin(
         method=f"{learned_by} on {first.ledger[0].mechanism}",
         epsilon=epsilon,
         delta=delta,
-        num_classes=len(classes),
-        classes=tuple(map(str, classes)),
+        num_classes=len(first.classes),
+        classes=tuple(map(str, first.classes)),
         data_name="own",
         fingerprint="",
         trial="",
         seed=0,
         noise=NoiseKind.SECURE,
     )
-    return TrainedModel(
-        predictor=predictor,
-        preprocessing=data.preprocessing,
-        origin=origin,
-    )
+    return TrainedModel(predictor=predictor, preprocessing=data.preprocessing, origin=origin)
 
 
 def _known_of(
     release: PartyRelease, table: pd.DataFrame, *, parts: int, seed: int
 ) -> tuple[pd.DataFrame, Any]:
-    """Return what one of several releases says of rows of its table, and those rows [n].
+    """Return the rows [n] that a release, one of several, speaks of, and what it says of them.
 
-    Of sums, soft labels [n, K] of as many rows as a model needs; of counts, their evidence; of
-    single labels, the logarithm of the likelihood of each [N, K].
+    Soft labels [n, K] of sums, for as many rows as a model needs; otherwise evidence.
     """
-    part = _rows_of(release, table)
+    ids = checked_ids(table, release.id_column, what="the features")
+    places = pd.Index(ids).get_indexer(release.ids)
+    if missing := int((places < 0).sum()):
+        raise ValueError(
+            f"{missing:,} of {len(places):,} ids of the release are not in the features; give the "
+            "table that the request was made of"
+        )
+    part = table.iloc[places]
     if release.clusters is not None:
         noise_std = release.mechanism.noise_std
         return part, CountEvidence.of(release.values, release.clusters, noise_std=noise_std)
@@ -807,18 +756,6 @@ def _paired(
                 "order"
             )
         yield release, table
-
-
-def _rows_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows of a release in the order of its request."""
-    ids = checked_ids(table, release.id_column, what="the features")
-    places = pd.Index(ids).get_indexer(release.ids)
-    if missing := int((places < 0).sum()):
-        raise ValueError(
-            f"{missing:,} of {len(places):,} ids of the release are not in the features; give the "
-            "table that the request was made of"
-        )
-    return table.iloc[places]
 
 
 def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:

@@ -6,11 +6,9 @@ and no figure is a promise.
 """
 
 import warnings
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import accuracy_score, roc_auc_score
@@ -20,6 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.guess_risk import PRIORS, guess_after, percent
 from labeldp.platform.api.classifier import LabelPrivateClassifier
+from labeldp.platform.api.fitting import number_rows
 from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.parties import read_table
@@ -57,7 +56,9 @@ def advise(
     if rare is not None:
         _validate.between(0, 0.5, rare=rare)
     generator = np.random.default_rng(seed)
-    given = None if features is None else _numbers(read_table(features), generator)
+    given: NDArray[Any] | None = None
+    if features is not None:  # as a fit reads them
+        given = number_rows(read_table(features), num_classes=classes).scaled
     rows = rows or (None if given is None else len(given))
     if rows is None:
         raise ValueError("state how many labels there are with --rows, or name --features FILE")
@@ -85,15 +86,16 @@ def advise(
     found: list[dict[str, Any]] = []
     for epsilon in EPSILONS:
         method, reason = choose_for_stack(epsilon=epsilon, num_classes=classes, single=False)
-        found.append(
-            {
-                "epsilon": epsilon,
-                "method": method,
-                "reason": reason,
-                "guess_after": {str(p): guess_after(p, epsilon=epsilon) for p in PRIORS},
-                "expected": _expected(epsilon, given, labels, cut, score, seed),
-            }
+        model = LabelPrivateClassifier(
+            epsilon=epsilon, classes=np.unique(labels), random_state=seed, noise_seed=seed
         )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's
+            model.fit(given[:cut], labels[:cut])
+        row: dict[str, Any] = {"epsilon": epsilon, "method": method, "reason": reason}
+        row["guess_after"] = {str(p): guess_after(p, epsilon=epsilon) for p in PRIORS}
+        row["expected"] = score(model, given[cut:], labels[cut:])
+        found.append(row)
     close = [each for each in found if each["expected"] >= best - CLOSE]
     advice = close[0] if close else found[-1]
     facts = {
@@ -147,23 +149,8 @@ def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> li
     ]
 
 
-def _numbers(frame: pd.DataFrame, generator: np.random.Generator) -> NDArray[np.float64]:
-    """Return features as numbers [N, F]: of a text its category's own random number."""
-    columns = []
-    for _, column in frame.items():
-        if pd.api.types.is_numeric_dtype(column):
-            values = column.to_numpy(dtype=np.float64, na_value=np.nan, copy=True)
-        else:
-            codes, names = pd.factorize(column)
-            values = generator.normal(size=len(names) + 1)[codes]
-        values[~np.isfinite(values)] = np.nan
-        middle = 0.0 if np.isnan(values).all() else np.nanmean(values)
-        columns.append(np.nan_to_num(values, nan=middle))
-    return np.stack(columns, axis=1)
-
-
 def _made_up(
-    features: NDArray[np.float64], classes: int, rare: float | None, generator: np.random.Generator
+    features: NDArray[Any], classes: int, rare: float | None, generator: np.random.Generator
 ) -> NDArray[np.int64]:
     """Return labels [N] that follow linearly from the features [N, F], but for some noise."""
     units = (features - features.mean(0)) / np.maximum(features.std(0), 1e-12)
@@ -176,27 +163,9 @@ def _made_up(
     return labels
 
 
-def _expected(
-    epsilon: float,
-    features: NDArray[np.float64],
-    labels: NDArray[np.int64],
-    cut: int,
-    score: Callable[[Any, NDArray[np.float64], NDArray[np.int64]], float],
-    seed: int | None,
-) -> float:
-    known = sorted(set(labels.tolist()))
-    model = LabelPrivateClassifier(
-        epsilon=epsilon, classes=known, random_state=seed, noise_seed=seed
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's
-        model.fit(features[:cut], labels[:cut])
-    return score(model, features[cut:], labels[cut:])
-
-
-def _accuracy(model: Any, features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+def _accuracy(model: Any, features: NDArray[Any], labels: NDArray[np.int64]) -> float:
     return float(accuracy_score(labels, model.predict(features)))
 
 
-def _rare_auc(model: Any, features: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
+def _rare_auc(model: Any, features: NDArray[Any], labels: NDArray[np.int64]) -> float:
     return float(roc_auc_score(labels == 0, model.predict_proba(features)[:, 0]))

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
-from typing import Any, NoReturn, TextIO
+from typing import Any, NoReturn
 
 from rich import box
 from rich.console import Console
@@ -135,17 +135,11 @@ def perform(
     before = warnings.formatwarning
     ignored_before = sys.unraisablehook
 
-    def as_note(
-        message: Warning | str,
-        category: type[Warning],
-        filename: str,
-        lineno: int,
-        line: str | None = None,
-    ) -> str:
+    def as_note(message: Any, category: Any, *where: Any, **line: Any) -> str:
         """A warning of labeldp's own in a line, and others as Python shows them."""
         if category.__module__.startswith("labeldp."):
             return visible(f"note: {message}\n")
-        return before(message, category, filename, lineno, line)
+        return before(message, category, *where, **line)
 
     def ignored(error: "sys.UnraisableHookArgs") -> None:
         """Repeat a Ctrl-C that came during a callback whose errors Python ignores."""
@@ -176,13 +170,12 @@ def perform(
     try:
         print(dumps(facts) if json else shown(words))
         sys.stdout.flush()
-    except BrokenPipeError:
-        # `| head` has read enough. Python would complain once more as it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
+        # Python would complain once more as it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        print(explained(error), file=sys.stderr)
-        return ExitCode.BAD_INPUT
+        if not isinstance(error, BrokenPipeError):  # `| head` has read enough
+            print(explained(error), file=sys.stderr)
+            return ExitCode.BAD_INPUT
     if answer.code is not None:
         return answer.code
     return ExitCode.NOT_OK if facts.get("ok") is False else ExitCode.DONE
@@ -206,15 +199,14 @@ def table(
     return [*([title] if title else []), drawing, *left_out]
 
 
-def shown(words: Words, *, stream: TextIO | None = None) -> str:
-    """Return text and tables as they are shown on `stream`: standard output if not given.
+def shown(words: Words) -> str:
+    """Return text and tables as they are shown on standard output.
 
     A terminal gets colors, rules, and its own width. Other programs get padded columns and one line
     for each row.
     """
-    where = stream or sys.stdout
-    terminal = where.isatty() and os.environ.get("TERM") != "dumb"
-    console = Console(file=where, highlight=False, width=None if terminal else 100_000)
+    terminal = sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+    console = Console(file=sys.stdout, highlight=False, width=None if terminal else 100_000)
     lines: list[str] = []
     for part in [words] if isinstance(words, str) else words:
         if isinstance(part, str):

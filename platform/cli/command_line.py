@@ -31,16 +31,23 @@ def argument(name: str, metavar: str, help: str, **more: Any) -> click.Argument:
     return click.Argument([name], metavar=metavar, help=help, **more)
 
 
+def needed(kind: Callable[..., click.Option], *words: Any, **more: Any) -> click.Option:
+    """Return an option of a kind that must be given."""
+    return kind(*words, required=True, **more)
+
+
 number = partial(option, type=float)
 whole = partial(option, type=int)
 flag = partial(option, is_flag=True)
 repeated = partial(option, multiple=True)
+maybe = partial(argument, required=False)
 _array = partial(option, metavar="FILE[:key]")
+_SEVERAL: Any = {"nargs": -1, "required": True}
 _FOLDER = click.Path(exists=True, file_okay=False)
 _DEVICE = choice("--device", ("auto", "cpu", "cuda"), "auto uses CUDA if available", default="auto")
 _CONFIDENCE = number("--confidence", "confidence level of the bound", default=0.95)
-_EPSILON = number("--epsilon", "privacy loss per label", required=True)
-_DELTA = number("--delta", "delta of epsilon", required=True)
+_EPSILON = needed(number, "--epsilon", "privacy loss per label")
+_DELTA = needed(number, "--delta", "delta of epsilon")
 _SEED = whole("--seed", "seed of the random numbers, for repeatable results")
 _SCORES = "roc_auc average_precision lift log_loss brier_score calibration_error".split()
 _SCORES += ["mean_squared_error", "mean_absolute_error"]
@@ -51,21 +58,15 @@ _CHOOSE_BY = choice(
     metavar="METRIC",
 )
 _ALLOW_CODE = option(
-    "--allow-code",
-    "module of your own network that a file may name: it is imported and run",
-    "MODULE",
+    "--allow-code", "module of your own network that a file may name: it is run", "MODULE"
 )
 _CLASSES = whole("--classes", "number of classes", default=10)
 _PURE = number("--delta", "ignored: this noise is pure, its delta is 0")
-_QUERIES = whole(
-    "--queries", "number of checked queries, not with --votes; by default the number of answers"
-)
+_QUERIES = whole("--queries", "number of checked queries, by default of answers; not with --votes")
 _AGGREGATORS = ("confident", "gnmax", "lnmax")
 _SINGLE = ("subset", "randomized_response", "laplace")
-_ESTIMATOR = option(
-    "--estimator", "model: boosting (the default), logistic, lightgbm or xgboost", metavar="NAME"
-)
-_OUT = option("-o --out out", "new folder to write", "DIR", required=True)
+_ESTIMATOR = option("--estimator", "boosting (default), logistic, lightgbm or xgboost", "NAME")
+_OUT = needed(option, "-o --out out", "new folder to write", "DIR")
 
 JSON = flag("--json", "print one JSON object")
 CONFIG = repeated(
@@ -96,11 +97,7 @@ PLAN_OPTIONS = (
     number("--max-epsilon-total", "refuse the sweep if its total epsilon is larger"),
     flag("--on-processors", "run a sweep of GPU hours without a GPU"),
     _CHOOSE_BY,
-    choice(
-        "--search",
-        ("optuna",),
-        "choose settings by the results of finished trials (docs/search.md)",
-    ),
+    choice("--search", ("optuna",), "choose settings by results so far (docs/search.md)"),
     whole("--trials", "number of trials of each search; 40 by default"),
     whole("--search-seed", "seed of the search; 0 by default"),
     choice("--stop", ("asha",), "stop the worse trials early (docs/search.md)"),
@@ -166,7 +163,7 @@ VERBS = (
         "advise on a method and an epsilon, by a simulation on made-up labels",
         "--rows 10000 --classes 2 --rare .05",
         whole("--rows", "number of labels; by default the rows of --features"),
-        whole("--classes", "number of classes", required=True),
+        needed(whole, "--classes", "number of classes"),
         number("--rare", "share of the rarest class"),
         whole("--persons", "number of people, if somebody has several labels"),
         option("--features", "your public features: .parquet, .csv or .xlsx", "FILE"),
@@ -174,21 +171,17 @@ VERBS = (
     ),
     Verb(
         "audit memorization",
-        "audits:memorization",
+        "bounds:memorization",
         "bound epsilon from below by the memorization attack on canaries",
         "--confidences C.npy --canary-labels P.npy --true-labels T.npy",
-        _array(
-            "--confidences",
-            "predicted probabilities on the canaries [N, K]; rows sum to 1",
-            required=True,
-        ),
-        _array("--canary-labels", "planted wrong labels [N]", required=True),
-        _array("--true-labels", "true labels of the canaries [N]", required=True),
+        needed(_array, "--confidences", "predicted probabilities on the canaries [N, K]"),
+        needed(_array, "--canary-labels", "planted wrong labels [N]"),
+        needed(_array, "--true-labels", "true labels of the canaries [N]"),
         _CONFIDENCE,
     ),
     Verb(
         "audit moments",
-        "audits:moments",
+        "bounds:moments",
         "compare the noise of moment labels with its charged epsilon",
         "--epsilon 1 --delta 1e-5",
         number("--epsilon", "charged epsilon", default=1.0),
@@ -200,25 +193,19 @@ VERBS = (
     ),
     Verb(
         "audit observational",
-        "audits:observational",
+        "bounds:observational",
         "bound epsilon from below without canaries, by a proxy model of known error",
         "--confidences C.npy --labels Y.npy --proxy Q.npy --proxy-log-error .2",
-        _array("--confidences", "predicted probabilities of the model [N, K]", required=True),
-        _array("--labels", "labels that it was trained on [N]", required=True),
-        _array(
-            "--proxy", "probabilities [N, K] of a model that never saw these labels", required=True
-        ),
-        number(
-            "--proxy-log-error",
-            "largest |log p - log proxy|, where p is the true distribution: an assumption",
-            required=True,
-        ),
+        needed(_array, "--confidences", "predicted probabilities of the model [N, K]"),
+        needed(_array, "--labels", "labels that it was trained on [N]"),
+        needed(_array, "--proxy", "probabilities [N, K] of a model that never saw these labels"),
+        needed(number, "--proxy-log-error", "largest |log p - log proxy| of the true p: assumed"),
         _CONFIDENCE,
         _SEED,
     ),
     Verb(
         "audit one-run",
-        "audits:one_run",
+        "bounds:one_run",
         "prove a lower bound on epsilon from one model",
         "--canaries 1000 --guesses 400 --correct 300",
         whole("--canaries", "number of canaries: labels that a coin decided"),
@@ -233,27 +220,22 @@ VERBS = (
             ("gaussian", "laplace", "rr", "subset"),
             "noise on each label, if known: gives a tighter bound",
         ),
-        whole(
-            "--classes", "number of classes for --family rr or subset; 2 is always valid", default=2
-        ),
-        flag(
-            "--guesses-fixed",
-            "state that --guesses was fixed before the release; gaussian requires it",
-        ),
+        whole("--classes", "classes of --family rr or subset; 2 is always valid", default=2),
+        flag("--guesses-fixed", "--guesses was fixed before the release; gaussian requires it"),
     ),
     Verb(
         "audit vote-leakage",
-        "audits:vote_leakage",
+        "bounds:vote_leakage",
         "reconstruct vote histograms from repeated answers to the same query",
         "--counts ANSWERS.npy --noise-std 60 --teachers 250",
-        _array("--counts", "counts of the answers to each query [N, K]", required=True),
-        number("--noise-std", "standard deviation of the answers' noise", required=True),
-        whole("--teachers", "number of teachers", required=True),
+        needed(_array, "--counts", "counts of the answers to each query [N, K]"),
+        needed(number, "--noise-std", "standard deviation of the answers' noise"),
+        needed(whole, "--teachers", "number of teachers"),
     ),
     *(
         Verb(
             f"calibrate {noise}",
-            f"prices:calibrate_{noise}",
+            f"bounds:calibrate_{noise}",
             f"compute {what} for an epsilon",
             f"--epsilon 2{more}",
             _EPSILON,
@@ -268,7 +250,7 @@ VERBS = (
     ),
     Verb(
         "calibrate pate",
-        "prices:calibrate_pate",
+        "bounds:calibrate_pate",
         "compute PATE's noise for an epsilon",
         "--epsilon 1 --delta 1e-5 --answer 300 --queries 1000",
         _array("--votes", "vote counts [N, K], in place of --queries and --teachers"),
@@ -277,7 +259,7 @@ VERBS = (
         choice("--aggregator", _AGGREGATORS, "aggregation of votes", default="confident"),
         _QUERIES,
         whole("--teachers", "number of teachers, which sets the threshold; not with --votes"),
-        whole("--answer", "number of answered queries", required=True),
+        needed(whole, "--answer", "number of answered queries"),
     ),
     Verb(
         "compare",
@@ -292,12 +274,7 @@ VERBS = (
         "config_keys:config",
         "list configuration keys: type, default, bounds, meaning; or print a sweep's configuration",
         "alibi --match epsilon",
-        argument(
-            "of",
-            "[METHOD|SWEEP]",
-            "method to list the keys of, or sweep to print as YAML",
-            required=False,
-        ),
+        maybe("of", "[METHOD|SWEEP]", "method to list the keys of, or sweep to print as YAML"),
         option("--match", "only keys whose name or meaning contains this text"),
         option("--line", "line of the sweep, by the beginning of its name", "NAME"),
         CONFIG,
@@ -311,27 +288,15 @@ VERBS = (
         "data_sets:check",
         "check a data set, or a file of your own",
         "FILE.csv --label-column bought --classes no,yes --hold-out none",
-        argument(
-            "name",
-            "[NAME|FILE]",
-            "name of a data set, or your own .csv, .xlsx, .parquet, .npz or .npy",
-            required=False,
-        ),
+        maybe("name", "[NAME|FILE]", "data set, or your own .csv, .xlsx, .parquet, .npz or .npy"),
         option("--features", "your own file, in place of FILE", "X.npy"),
         option("--labels", "file of the labels, if the features are an .npy", "y.npy"),
         option("--label-column", "column of the labels; by default `label`", "NAME"),
-        option(
-            "--split-column", "column that marks rows as train or test; by default `split`", "NAME"
-        ),
+        option("--split-column", "column of train and test; by default `split`", "NAME"),
         option("--group-column", "column of persons; only one row of each person is used", "NAME"),
         option("--drop", "columns to leave out", "A,B,..."),
         option("--keep", "columns to keep although they look like identifiers", "A,B,..."),
-        choice(
-            "--text",
-            ("tfidf", "drop", "category"),
-            "what becomes of columns of sentences",
-            default="tfidf",
-        ),
+        choice("--text", ("tfidf", "drop", "category"), "columns of sentences", default="tfidf"),
         option("--test test_path", "file of test rows; their labels are public", "FILE"),
         option("--test-labels", "file of the test labels, if --test is an .npy", "t.npy"),
         choice(
@@ -358,9 +323,7 @@ VERBS = (
         "conversions --rows 1000 -o small-log",
         click.Argument(["name"], type=click.Choice(["conversions"])),
         whole("--rows", "number of visits", default=100_000),
-        whole(
-            "--weeks", "number of weeks, each in its own folder (docs/late_labels.md)", default=1
-        ),
+        whole("--weeks", "number of weeks, a folder each (docs/late_labels.md)", default=1),
         number("--window", "label only purchases within this many days of the visit"),
         whole("--seed", "seed of the synthetic data", default=0),
         _OUT,
@@ -369,29 +332,22 @@ VERBS = (
     Verb("doctor", "doctor:examine", "check versions, devices, Ray, tracking and data sets", ""),
     Verb(
         "embed",
-        "encoders:embed",
+        "models:embed",
         "compute embeddings of images with an encoder",
         "cifar10 --encoder torchvision:resnet18 -o cifar10-resnet18.npy",
         argument("source", "SOURCE", "folder, .npz or .npy of images, or a data set's name"),
-        option(
+        needed(
+            option,
             "--encoder",
             "torchvision:NAME, timm:NAME, huggingface:NAME or :FOLDER, module:function, or "
             "pretrained:NAME (trained here on a data set with public labels)",
-            required=True,
         ),
-        option(
-            "-o --to --out out",
-            "embeddings; FILE.npy.json describes the encoder",
-            "FILE.npy",
-            required=True,
-        ),
+        needed(option, "-o --to --out out", "embeddings; beside it a .json of them", "FILE.npy"),
         option("--weights", "a file, `random`, or a name in the library; by default the library's"),
         whole("--image-size", "side of resized images, in pixels; by default the encoder's"),
         option("--trained-on", "training data of the weights; shown with every result", default=""),
         option("--trained-by", "author of the weights", default=""),
-        flag(
-            "--no-outside-data", "state that the weights saw only these images and no secret label"
-        ),
+        flag("--no-outside-data", "the weights saw only these images and no secret label"),
         flag("--public-labels", "state that the labels of pretrained:NAME are public"),
         flag("--replace", "replace an existing file"),
         whole("--batch-size", "images per batch", default=256),
@@ -400,15 +356,15 @@ VERBS = (
     ),
     Verb(
         "epsilon gaussian",
-        "prices:epsilon_gaussian",
+        "bounds:epsilon_gaussian",
         "price Gaussian noise on one-hot labels",
         "--noise-std 5.3 --delta 1e-5",
-        number("--noise-std", "standard deviation of the noise", required=True),
+        needed(number, "--noise-std", "standard deviation of the noise"),
         _DELTA,
     ),
     Verb(
         "epsilon laplace",
-        "prices:epsilon_laplace",
+        "bounds:epsilon_laplace",
         "price Laplace noise on one-hot labels",
         "--scale 1",
         number("--scale", "scale of the noise; alternative: --noise-std"),
@@ -416,25 +372,24 @@ VERBS = (
     ),
     Verb(
         "epsilon pate",
-        "prices:epsilon_pate",
+        "bounds:epsilon_pate",
         "price answers of a teacher ensemble",
         "--aggregator confident --sigma1 200 --sigma2 40 --queries 1000 --answer 300 --delta 1e-5",
         _array("--votes", "vote counts [N, K]; without a file, the price holds for any votes"),
-        choice("--aggregator", _AGGREGATORS, "aggregation of votes", required=True),
+        needed(choice, "--aggregator", _AGGREGATORS, "aggregation of votes"),
         number("--sigma1", "confident: standard deviation of the check's noise, in votes"),
         number("--threshold", "confident: smallest noisy count that is answered, in votes"),
-        number(
+        needed(
+            number,
             "--sigma2",
-            "standard deviation of the noise on counts; for lnmax the Laplace scale, which is "
-            "trainer.sigma2 / sqrt 2",
-            required=True,
+            "standard deviation of the noise on counts; lnmax: the scale, trainer.sigma2 / sqrt 2",
         ),
         _DELTA,
         _QUERIES,
         choice(
             "--conversion",
             ("improved", "mironov"),
-            "formula from Renyi to epsilon; mironov is the looser, older one",
+            "formula from Renyi to epsilon; mironov is older, looser",
             default="improved",
         ),
         choice(
@@ -448,41 +403,29 @@ VERBS = (
     ),
     Verb(
         "epsilon rr",
-        "prices:epsilon_rr",
+        "bounds:epsilon_rr",
         "price randomized response",
         "--keep-probability .7 --classes 10",
-        number("--keep-probability", "probability of the true label", required=True),
-        whole("--classes", "number of classes", required=True),
+        needed(number, "--keep-probability", "probability of the true label"),
+        needed(whole, "--classes", "number of classes"),
     ),
     Verb(
         "epsilon select",
-        "prices:epsilon_select",
+        "bounds:epsilon_select",
         "price the best of a random number of trials",
         "--epsilon 1 --mean-trials 10 --distribution geometric",
-        number("--epsilon", "epsilon of one trial", required=True),
-        number("--mean-trials", "mean number of trials", required=True),
+        needed(number, "--epsilon", "epsilon of one trial"),
+        needed(number, "--mean-trials", "mean number of trials"),
         number("--delta", "delta of the result", default=0.0),
         number("--trial-delta", "delta of one trial", default=0.0),
-        choice(
-            "--distribution",
-            ("geometric", "logarithmic", "poisson"),
-            "distribution of the number of trials",
-            required=True,
-        ),
+        needed(choice, "--distribution", ("geometric", "logarithmic", "poisson"), "of the trials"),
     ),
     Verb(
         "ledger",
         "reports:ledger",
         "list releases of labels, with time and price",
         "results/quickstart",
-        argument(
-            "folders",
-            "FOLDER...",
-            "results folders, or one vault",
-            nargs=-1,
-            required=True,
-            type=_FOLDER,
-        ),
+        argument("folders", "FOLDER...", "results folders, or a vault", type=_FOLDER, **_SEVERAL),
         number("--delta", "delta of the totals; by default the trials' delta"),
     ),
     Verb(
@@ -490,9 +433,7 @@ VERBS = (
         "sweep_command:plan",
         "show a sweep's trials and cost; starts nothing",
         "sweeps/quickstart.py trainer.epochs=5",
-        argument(
-            "sweep", "[SWEEP]", "name in `labeldp sweep`, or your own .py or .yaml", required=False
-        ),
+        maybe("sweep", "[SWEEP]", "name in `labeldp sweep`, or your own .py or .yaml"),
         number("--price-per-hour", "price of an hour of the device, to state that of the sweep"),
         *PLAN_OPTIONS,
     ),
@@ -502,19 +443,9 @@ VERBS = (
         "write a request for another party's labels (docs/two_parties.md)",
         "features.parquet --id-column id --method moments --classes no,yes -o request",
         argument("features", "FEATURES", "table of features: .parquet, .csv or .xlsx"),
-        option("--id-column", "column of ids that both parties share", "NAME", required=True),
-        option(
-            "--method",
-            f"release to request: moments, clusters, {', '.join(_SINGLE)} or stages",
-            "NAME",
-            required=True,
-        ),
-        option(
-            "--classes",
-            "all classes, as in the labels; quote one with a comma",
-            "A,B",
-            required=True,
-        ),
+        needed(option, "--id-column", "column of ids that both parties share", "NAME"),
+        needed(option, "--method", f"moments, clusters, {', '.join(_SINGLE)} or stages", "NAME"),
+        needed(option, "--classes", "all classes, as labels; quote one with a comma", "A,B"),
         number("--epsilon", "expected epsilon; the label party decides", default=1.0),
         number("--delta", "expected delta of --method moments", default=1e-5),
         whole("--rows-at-once", "split a large .parquet into parts of this many rows"),
@@ -537,31 +468,17 @@ VERBS = (
         ),
         option("--query", "SELECT of ids and labels, where LABELS is a database", "SQL"),
         flag("--push-down", "let the database count the labels, for a request for clusters"),
-        option("--id-column", "column of ids", "NAME", required=True),
-        option("--label-column", "column of labels", "NAME", required=True),
-        option("--request", "request from the other party", "DIR", required=True),
+        needed(option, "--id-column", "column of ids", "NAME"),
+        needed(option, "--label-column", "column of labels", "NAME"),
+        needed(option, "--request", "request from the other party", "DIR"),
         _EPSILON,
         number("--delta", "delta of a moments release and of the printed totals", default=1e-5),
         number("--budget", "largest total epsilon of a label over all releases"),
         option("--missing", "class of ids without a row in LABELS", "CLASS"),
-        option(
-            "--person-column",
-            "column of persons; epsilon then covers all labels of a person",
-            "NAME",
-        ),
-        whole(
-            "--max-labels-per-person",
-            "labels of a person that share epsilon; moments uses all",
-            default=1,
-        ),
-        option(
-            "--vault",
-            "folder with releases and ledger of these labels; LABELS.vault by default",
-            "DIR",
-        ),
-        number(
-            "--most-missing", "largest share of ids that --missing may give a class", default=0.99
-        ),
+        option("--person-column", "column of persons; epsilon covers all labels of one", "NAME"),
+        whole("--max-labels-per-person", "labels of each that share epsilon", default=1),
+        option("--vault", "releases and ledger of these labels; LABELS.vault by default", "DIR"),
+        number("--most-missing", "largest share of ids with the class --missing", default=0.99),
         flag("--moved", "state that no other copy of the vault is in use; charge what it has lost"),
         flag("--relabel", "state that labels may have changed: release and charge again"),
         flag("--dry-run", "print cost and content; release nothing"),
@@ -572,13 +489,7 @@ VERBS = (
         "parties:fit",
         "fit a classifier to releases of another party's labels",
         "features.parquet --release release -o model",
-        argument(
-            "features",
-            "FEATURES...",
-            "table of the requests, or one table per release",
-            nargs=-1,
-            required=True,
-        ),
+        argument("features", "FEATURES...", "table of the requests, or one a release", **_SEVERAL),
         repeated("--release", "release from the other party; repeat for stages or weeks", "DIR"),
         repeated("--request", "its request, if it is not beside it; repeatable", "DIR"),
         option("--histograms", "noisy counts by bucket, in place of a release", "FILE"),
@@ -596,7 +507,7 @@ VERBS = (
         "propose histograms to request from a party that noises them",
         "features.parquet --budget 1",
         argument("features", "FEATURES", "table of features: .parquet, .csv or .xlsx"),
-        number("--budget", "epsilon of all counts together", required=True),
+        needed(number, "--budget", "epsilon of all counts together"),
     ),
     Verb(
         "predict",
@@ -604,10 +515,8 @@ VERBS = (
         "predict raw rows with a saved model",
         "results/quickstart --trial HASH ROWS.npz -o predictions.parquet",
         argument("model", "MODEL", "folder of a model, or a results folder with --trial"),
-        argument(
-            "data", "DATA", "rows with columns as in training: .parquet, .csv, .xlsx, .npy, .npz"
-        ),
-        option("-o --out out", "predictions: .parquet or .csv", "FILE", required=True),
+        argument("data", "DATA", "rows as in training: .parquet, .csv, .xlsx, .npy, .npz"),
+        needed(option, "-o --out out", "predictions: .parquet or .csv", "FILE"),
         option("--trial", "first digits of the trial's hash", "HASH"),
         _ALLOW_CODE,
     ),
@@ -617,12 +526,8 @@ VERBS = (
         "write a folder to publish: a model, its card and its ledger",
         "results/quickstart --trial best --at-epsilon 1 --to public",
         argument("results", "RESULTS", "results folder of a sweep", type=_FOLDER),
-        option(
-            "--trial",
-            "first digits of the trial's hash, or best for the best private trial",
-            required=True,
-        ),
-        option("--to", "folder to write", "FOLDER", required=True),
+        needed(option, "--trial", "first digits of its hash, or best for the best private one"),
+        needed(option, "--to", "folder to write", "FOLDER"),
         number("--at-epsilon", "with --trial best: largest epsilon of the trial"),
         _CHOOSE_BY,
         choice(
@@ -632,11 +537,7 @@ VERBS = (
             multiple=True,
         ),
         flag("--without-model", "leave the model out"),
-        option(
-            "--registry",
-            "also write a record for OpenDP's Deployment Registry, and a page for NIST SP 800-226",
-            "FILE.yaml",
-        ),
+        option("--registry", "also a record for OpenDP's registry, and a NIST page", "FILE.yaml"),
         _ALLOW_CODE,
     ),
     Verb(
@@ -646,11 +547,7 @@ VERBS = (
         "results/quickstart",
         argument("experiment", "FOLDER|EXPERIMENT", "results folder, or an MLflow experiment"),
         option("--tracking-uri", "tracking store of the experiment; by default the sweep's"),
-        option(
-            "--out",
-            "folder to write; by default the results folder, or for an experiment the current one",
-            "DIR",
-        ),
+        option("--out", "folder to write; by default the results, or the current one", "DIR"),
         choice(
             "--edition",
             ("owner", "public"),
@@ -663,20 +560,16 @@ VERBS = (
             "figure of a column's width, into the file of --to, in place of the report",
             metavar="NAME",
         ),
-        choice(
-            "--table", ("latex", "markdown", "csv"), "table for a paper, in place of the report"
-        ),
+        choice("--table", ("latex", "markdown", "csv"), "table in place of the report"),
         option("--to", "file of the figure or the table", "FILE.pdf|svg|png"),
     ),
     Verb(
         "self-supervise",
-        "encoders:self_supervise",
+        "models:self_supervise",
         "train an encoder on images without labels",
         "cifar10 --minutes 30 -o encoder.pt",
         argument("source", "IMAGES", "folder, .npz or .npy of images, or a data set's name"),
-        option(
-            "-o --out out", "encoder; FILE.pt.state is its checkpoint", "FILE.pt", required=True
-        ),
+        needed(option, "-o --out out", "encoder; FILE.pt.state is its checkpoint", "FILE.pt"),
         whole("--width", "width of the network; by default its usual width"),
         whole("--views", "distorted crops of each image per step", default=8),
         whole("--crop", "side of crops, in pixels; by default 5/8 of the image's shorter side"),
@@ -696,7 +589,7 @@ VERBS = (
         "sweep_command:by_name",
         "list sweeps, or run one: `labeldp sweep quickstart --smoke`",
         "",
-        argument("name", "[SWEEP]", "name, or your own .py or .yaml", required=False),
+        maybe("name", "[SWEEP]", "name, or your own .py or .yaml"),
         argument("arguments", "[OPTION]...", "options of the sweep; --help lists them", nargs=-1),
     ),
     Verb(
@@ -721,9 +614,7 @@ VERBS = (
         "reports:verify",
         "check the signature of a release, a published folder, results or a vault",
         "public --key OWNER.pub",
-        argument(
-            "folder", "FOLDER", "folder with a signature.json (docs/publishing.md)", type=_FOLDER
-        ),
+        argument("folder", "FOLDER", "with a signature.json (docs/publishing.md)", type=_FOLDER),
         option("--key", "public key of the signer: 64 hexadecimal digits, or a PEM file", "KEY"),
     ),
 )

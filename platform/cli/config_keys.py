@@ -31,10 +31,8 @@ from labeldp.platform.settings.configuration import (
 from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.space import points
 from labeldp.platform.settings.sweep import SweepOptions, sized_sweep
-from labeldp.platform.sweep.config_files import naming, written
-from labeldp.platform.sweep.overrides import SWEEPS
-from labeldp.trainers.base import allowed, fields_of, near_miss, one_of
-from labeldp.trainers.extensions import ExtensionError
+from labeldp.platform.sweep.config_files import SWEEPS, naming, written
+from labeldp.trainers.base import ExtensionError, allowed, fields_of, near_miss, one_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,30 +16,24 @@ from typing import Any
 
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.settings.configuration import ConfigurationError, DataSettings
-from labeldp.platform.sweep.overrides import parse_overrides
+from labeldp.platform.sweep.config_files import parse_overrides
+from labeldp.trainers.base import ExtensionError
 from labeldp.trainers.data.catalog import DATASETS, DataSet, fetch, find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import ColumnsLeftOut, read_own
-from labeldp.trainers.data.own_files import (
-    OWN_FILES,
-    FileSeen,
-    OwnSource,
-    describe,
-)
+from labeldp.trainers.data.own_files import OWN_FILES, FileSeen, OwnSource, describe
 from labeldp.trainers.data.splits import fingerprint_of, size_of
-from labeldp.trainers.extensions import ExtensionError
 
 
 def list_sets() -> Answer:
     """Return every data set, and whether its files are below `data_root`."""
     place = str(data_root().absolute())
     found = entries()
-    rows = [
-        (each["name"], "yes", each["description"], each["path"])
-        if each["present"]
-        else (each["name"], "no", each["description"], each["command"])
-        for each in found
-    ]
+    rows = []
+    for each in found:
+        where = "path" if each["present"] else "command"
+        there = "yes" if each["present"] else "no"
+        rows.append((each["name"], there, each["description"], each[where]))
     columns = ("name", "there", "description", "folder, or the command that gets it")
     absent = {row: "dim" for row, each in enumerate(found) if not each["present"]}
     return Answer(
@@ -151,10 +145,10 @@ def check_own(source: OwnSource) -> Answer:
     except ValueError as error:
         problems = [str(error)]
     facts = _checked({"name": "own", "path": path}, problems, size, fingerprint)
-    results = ["--results", f"results/{Path(path).stem}"]
-    start = ["python", "sweeps/quickstart.py", *results, "--without", "no privacy"]
-    if source.bounds is not None:
-        start = ["python", "sweeps/amounts.py", *results]
+    sweep = "quickstart" if source.bounds is None else "amounts"
+    start = ["python", f"sweeps/{sweep}.py", "--results", f"results/{Path(path).stem}"]
+    if source.bounds is None:
+        start += ["--without", "no privacy"]
     command = shlex.join([*start, *keys])
     to_do = ["still to do:", *(f"  - {problem}" for problem in problems)]
     if not problems:
@@ -169,9 +163,8 @@ def check_own(source: OwnSource) -> Answer:
 def _described(seen: FileSeen) -> list[Any]:
     rows = []
     for column in seen.columns:
-        counted = None if column.categories is None else f"{column.categories} categories"
-        kind = ", ".join(filter(None, (column.kind, counted)))
-        rows.append((column.name, "; ".join(filter(None, (kind, column.note)))))
+        counted = "" if column.categories is None else f", {column.categories} categories"
+        rows.append((column.name, "; ".join(filter(None, (column.kind + counted, column.note)))))
     classes = seen.classes if isinstance(seen.classes, int) else ", ".join(seen.classes or ())
     stated = f"classes  {classes or 'not given'}"
     if seen.bounds is not None:

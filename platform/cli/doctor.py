@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 import tempfile
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from platform import python_version
@@ -19,8 +20,8 @@ from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.settings.methods import METHODS
 from labeldp.trainers import performance
+from labeldp.trainers.base import ExtensionError
 from labeldp.trainers.data.catalog import DATASETS
-from labeldp.trainers.extensions import ExtensionError
 
 #: Extras whose packages are listed, too.
 _EXTRAS = ("accounting", "encoders")
@@ -60,11 +61,9 @@ def examine() -> Answer:
     rows = [(check.name, "NO" if check.fix else "yes", check.detail) for check in checks]
     fixes = [(check.name, check.fix) for check in checks if check.fix]
     to_do = table(("what", "fix"), fixes, title="what to do") if fixes else ["all is well"]
+    facts = [{**asdict(check), "ok": not check.fix} for check in checks]
     return Answer(
-        facts={
-            "ok": not fixes,
-            "checks": [{**asdict(check), "ok": not check.fix} for check in checks],
-        },
+        facts={"ok": not fixes, "checks": facts},
         words=[*table(("what", "ok", "found"), rows, styles=bad), *to_do],
     )
 
@@ -73,7 +72,9 @@ def _packages() -> list[Check]:
     """Compare the packages that pyproject.toml names with those that are installed."""
     checks = []
     for needed in map(Requirement, importlib.metadata.requires("labeldp") or ()):
-        found = _version(needed.name)
+        found = None
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found = importlib.metadata.version(needed.name)
         fix = ""
         marker = needed.marker
         extras = [each for each in _EXTRAS if marker and marker.evaluate({"extra": each})]
@@ -86,13 +87,6 @@ def _packages() -> list[Check]:
             fix = f"run `make install` ({needed})"
         checks.append(Check(needed.name, found or missing, fix))
     return checks
-
-
-def _version(package: str) -> str | None:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
 
 
 def _extensions() -> list[Check]:

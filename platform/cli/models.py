@@ -1,20 +1,32 @@
-"""`labeldp predict` and `labeldp publish`: a kept model used here, or made public."""
+"""`labeldp predict` and `publish`: a kept model used here, or made public.
 
+`labeldp embed` and `self-supervise`: features of images, and an encoder for them.
+"""
+
+import sys
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import KFold, cross_val_score
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import StandardScaler
 
 from labeldp.mechanisms.ledger import shown
-from labeldp.platform.cli.array_files import read_array, unreadable
+from labeldp.platform.cli.bounds import read_array, unreadable
 from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text, prediction_columns
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.trainers.data.columns import Columns, ColumnsIgnored, Numbers
+from labeldp.platform.settings.sweep import Unfinished
+from labeldp.trainers.data.catalog import DATASETS
+from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.files import (
     DataFileError,
     FileRefused,
@@ -22,11 +34,22 @@ from labeldp.trainers.data.files import (
     open_regular,
     replacing,
 )
-from labeldp.trainers.data.own_files import parquet_table
-from labeldp.trainers.data.preprocessing import Preprocessing
+from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing
 from labeldp.trainers.data.splits import FeatureProvenance, checked_record
-from labeldp.trainers.data.tables import csv_table
+from labeldp.trainers.data.tables import csv_table, parquet_table
+from labeldp.trainers.encoders import embedding
+from labeldp.trainers.encoders.encoder import EncoderRequest
+from labeldp.trainers.encoders.image_encoder import (
+    ImageEncoder,
+    described,
+    pretrain,
+    training_images,
+)
 from labeldp.trainers.models.trained_model import load_model
+from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
+from labeldp.trainers.settings.training import SelfSupervisedConfig
 
 
 def predict(
@@ -42,8 +65,7 @@ def predict(
         raise ValueError(f"--out is {out}; name a file that ends in .parquet or .csv")
     if not target.parent.is_dir():
         raise ValueError(
-            f"--out is {out}, but the folder {target.parent} does not exist; create it, or name "
-            "another file"
+            f"--out is {out}, but the folder {target.parent} does not exist; create it"
         )
     folder = model_folder(Path(model), trial)
     loaded = load_model(folder, allow_code=allow_code)
@@ -58,14 +80,13 @@ def predict(
         else:
             table.to_parquet(file, index=False)
     notes = [str(each.message) for each in warned if issubclass(each.category, ColumnsIgnored)]
-    names: tuple[str, ...] = ("trial", "method", "epsilon", "delta", "private")
-    known = {name: loaded.facts[name] for name in names}
-    facts = {"file": out, "rows": len(table), "columns": list(table), **known, "notes": notes}
+    facts: dict[str, Any] = {"file": out, "rows": len(table), "columns": list(table)}
+    for name in ("trial", "method", "epsilon", "delta", "private"):
+        facts[name] = loaded.facts[name]
+    facts["notes"] = notes
     line = _line_in_report(folder, trial=loaded.origin.trial)
-    return Answer(
-        facts={**facts, "line": line},
-        words=plain_text({**facts, "method": line or facts["method"]}),
-    )
+    said = plain_text({**facts, "method": line or facts["method"]})
+    return Answer(facts={**facts, "line": line}, words=said)
 
 
 def model_folder(place: Path, trial: str | None) -> Path:
@@ -184,10 +205,10 @@ def publish(
         registry=None if registry is None else Path(registry),
         **how,
     )
+    paid = f"epsilon {shown(found['epsilon'])} at delta {shown(found['delta'])}"
     lines = [
         f"{found['folder']} can be published: {', '.join(found['files'])}",
-        f"trial {found['trial']} is called {found['name']} there; epsilon "
-        f"{shown(found['epsilon'])} at delta {shown(found['delta'])}",
+        f"trial {found['trial']} is called {found['name']} there; {paid}",
     ]
     if found["chosen_among"] > 1 or found["epsilon_with_choice"] > found["epsilon"]:
         lines.append(
@@ -200,3 +221,113 @@ def publish(
     if registry is not None:
         lines.append(f"{registry}: a draft for the registry; fill in what it names as open")
     return Answer(facts=found, words="\n".join(lines))
+
+
+# --- encoders -----------------------------------------------------------------------------------
+
+
+#: Penalty of the probe, on standardized vectors.
+_RIDGE = 1000.0
+
+
+def embed(*, source: str, encoder: str, out: str, device: str, **more: Any) -> dict[str, Any]:
+    """Write the features of images by an encoder; `more` is of the call and of its request."""
+    how = {name: more.pop(name) for name in ("batch_size", "replace")}
+    request = EncoderRequest(address=encoder, device=Device(device), **more)
+    return embedding.embed(source, Path(out).expanduser(), request, **how, report=_note)
+
+
+def self_supervise(
+    *,
+    source: str,
+    out: str,
+    no_flip: bool,
+    probe: bool,
+    minutes: float | None,
+    seed: int,
+    device: Device,
+    precision: Precision,
+    replace: bool,
+    **more: Any,
+) -> Answer:
+    """Train an encoder on images alone.
+
+    Args:
+        source: Name of a data set, or a file of images.
+        out: File to write.
+        no_flip: Whether a mirror image shows something else.
+        probe: Whether to measure the encoder on public test labels as it trains.
+        minutes: Time to stop at; None trains to the end.
+        seed: Seed of weights and augmentation.
+        device: Where to train.
+        precision: Precision of the network.
+        replace: Whether to start anew where the file exists.
+        **more: Fields of `SelfSupervisedConfig`.
+
+    Raises:
+        Unfinished: The loss is not finite.
+    """
+    config = SelfSupervisedConfig(flip=not no_flip, **more)
+    performance = Performance(device=device, precision=precision, channels_last=True)
+    test = _public_test(source) if probe else None
+
+    def probe_of(encoder: ImageEncoder) -> float:
+        assert test is not None
+        vectors = described(encoder, test.test_features, performance=performance)
+        return probed(vectors.numpy(), test.test_labels)
+
+    def progress(metrics: EpochMetrics, found: float | None) -> None:
+        known = "" if found is None else f", probe {found:.1%}"
+        left = metrics.seconds * (config.epochs - metrics.epoch) / 60
+        _note(
+            f"epoch {metrics.epoch} of {config.epochs}: loss {metrics.loss:.4f}{known}, "
+            f"{metrics.seconds:.0f} s; about {left:.0f} min left for all"
+        )
+
+    try:
+        done = pretrain(
+            training_images(source),
+            Path(out).expanduser(),
+            config,
+            seed=seed,
+            seconds=None if minutes is None else 60 * minutes,
+            performance=performance,
+            replace=replace,
+            probe=None if test is None else probe_of,
+            report=progress,
+        )
+    except TrainingDiverged as error:
+        raise Unfinished(
+            f"{error}; nothing is written to {out}: set --learning-rate R, and --replace if an "
+            "earlier call has left files there"
+        ) from error
+    known = {name: value for name, value in asdict(done).items() if value is not None}
+    return Answer(facts=done, words=plain_text(known))
+
+
+def _public_test(source: str) -> PublicData:
+    """The test split of a data set, whose labels are public."""
+    if source not in DATASETS:
+        raise ValueError(
+            f"--probe reads public labels, and {source} may have secret ones; name a data set "
+            "(`labeldp data list`), whose test labels are public, or leave --probe out"
+        )
+    return load(source).public
+
+
+def probed(vectors: NDArray[np.float32], labels: NDArray[np.int64]) -> float:
+    """Return the accuracy of ridge regression on vectors [N, D], whose labels [N] are public.
+
+    It learns from one random half of the rows and is tested on the other, and the other way round.
+    """
+    halves = KFold(2, shuffle=True, random_state=0)
+    return float(cross_val_score(ridge(), vectors, labels, cv=halves).mean())
+
+
+def ridge() -> Pipeline:
+    """Return ridge regression on standardized vectors, not fitted."""
+    return make_pipeline(StandardScaler(), RidgeClassifier(_RIDGE))
+
+
+def _note(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

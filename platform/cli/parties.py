@@ -4,6 +4,7 @@ import csv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +17,18 @@ from labeldp.platform.api.histograms import fit_histograms
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
 from labeldp.platform.settings.metrics import mixture_text
-from labeldp.trainers.data import databases
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.files import make_folder
-from labeldp.trainers.data.own_files import parquet_count, parquet_table
-from labeldp.trainers.data.tables import csv_table
+from labeldp.trainers.data.tables import (
+    QueriedLabels,
+    csv_table,
+    database_file,
+    is_address,
+    opened_query,
+    parquet_count,
+    parquet_table,
+)
 from labeldp.trainers.methods.any_model import named_estimator
 from labeldp.trainers.methods.histograms import planned_buckets
 from labeldp.trainers.models.trained_model import TrainedModel
@@ -77,30 +84,20 @@ def request(
     method = how["method"]
     rows = sum(count for count, _ in sizes)
     directions = sizes[-1][1]
-    facts = {
-        "rows": rows,
-        "method": method,
-        "directions": directions,
-        "bytes": _bytes(Path(out)),
-        "folder": out,
-    }
-    shows = (
-        f"{directions} functions of each row's features, as bytes"
-        if directions
-        else "a guess of each label, from an earlier release"
-        if after
-        else "the group of each row"
-        if method == "clusters"
-        else "no features"
-    )
+    size = _bytes(Path(out))
+    shows = "the group of each row" if method == "clusters" else "no features"
+    if directions:
+        shows = f"{directions} functions of each row's features, as bytes"
+    elif after:
+        shows = "a guess of each label, from an earlier release"
+    facts = {"rows": rows, "method": method, "directions": directions, "bytes": size, "folder": out}
     return Answer(
         facts=facts,
         words=[
-            f"{out}: a request for {rows:,} labels by {method}, {facts['bytes']:,} bytes",
+            f"{out}: a request for {rows:,} labels by {method}, {size:,} bytes",
             f"The party with the labels sees the ids and {shows}.",
             f"That party runs: labeldp release LABELS --id-column ID --label-column LABEL "
-            f"--request {out} "
-            f"--epsilon {how['epsilon']:g} -o release",
+            f"--request {out} --epsilon {how['epsilon']:g} -o release",
         ],
     )
 
@@ -150,48 +147,42 @@ def release(
             progress=_shown,
             **how,
         )
-    payer = "label"
-    each = "each"
-    known = f"{found.known:,} of {found.rows:,} ids"
-    of_whom = ""
-    if found.persons is not None:
-        payer = "person"
-        each = "each person"
-        of_whom = f" of {found.persons:,} persons"
-        known = f"{found.known:,} of {found.persons:,} persons"
-    lines = [
-        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
-        f"labels{of_whom}, {price(found.epsilon, found.delta)} for {each}",
-        f"the {payer} that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
-        f"paid {price(found.total_epsilon, found.total_delta)}",
-    ]
-    if not found.new:
-        lines.append("this request was answered before: the same release is read, at no cost")
-    if found.new and found.known:
-        lines.append(f"{known} are known to {found.vault} from earlier requests and pay again")
-    if found.new_vault:
-        lines.append(
-            f"{found.vault} {'would be' if dry_run else 'is'} a new vault: it counts no release "
-            "that another vault made of these labels (--vault names the one to use)"
-        )
+    lines = _in_words(found, dry_run=dry_run)
     if found.absent:
         lines.append(
             f"{found.absent:,} of {found.rows:,} ids have no label in {labels} and count as "
             f"{how['missing']!r}; both files must write ids alike"
         )
-    if found.isolated > two_parties.ISOLATED:
-        lines.append(
-            f"one row is {found.isolated:.0%} of a direction: its label is protected by noise "
-            "alone, as with single labels, at the epsilon above"
-        )
-    concern = concern_of_delta(found.delta, payers=found.persons or found.rows, unit=payer)
-    if concern is not None:
-        lines.append(concern)
     written: dict[str, Any] = {"bytes": 0, "folder": None}
     if out is not None and not dry_run:
         written = {"bytes": _bytes(Path(out)), "folder": out}
         lines.append(f"{out}: {written['bytes']:,} bytes for the party with the features")
     return Answer(facts={**asdict(found), **written}, words=lines)
+
+
+def _in_words(found: two_parties.Answered, *, dry_run: bool) -> list[str]:
+    unit = "label" if found.persons is None else "person"
+    payers = found.rows if found.persons is None else found.persons
+    of_whom = "" if found.persons is None else f" of {payers:,} persons"
+    lines = [
+        f"{'would release' if dry_run else 'released'}: {found.method} of {found.rows:,} "
+        f"labels{of_whom}, {price(found.epsilon, found.delta)} for each {unit}",
+        f"the {unit} that has paid most to {found.vault} {'would have' if dry_run else 'has'} "
+        f"paid {price(found.total_epsilon, found.total_delta)}",
+    ]
+    if not found.new:
+        lines.append("this request was answered before: the same release is read, at no cost")
+    elif found.known:
+        lines.append(
+            f"{found.known:,} of {payers:,} {unit}s are known to {found.vault}; they pay again"
+        )
+    if found.new_vault:
+        lines.append(
+            f"{found.vault} {'would be' if dry_run else 'is'} a new vault: it counts no release "
+            "that another vault made of these labels (--vault names the one to use)"
+        )
+    concern = concern_of_delta(found.delta, payers=payers, unit=unit)
+    return lines if concern is None else [*lines, concern]
 
 
 def buckets(*, features: str, budget: float) -> Answer:
@@ -211,20 +202,20 @@ def buckets(*, features: str, budget: float) -> Answer:
 @contextmanager
 def _labels(
     labels: str, query: str | None, push_down: bool, columns: Sequence[str]
-) -> Iterator[pd.DataFrame | databases.QueriedLabels]:
+) -> Iterator[pd.DataFrame | QueriedLabels]:
     """Yield columns of a file or of a query, or the query itself; the second holds the labels."""
-    if databases.is_address(labels) != (query is not None) or (push_down and query is None):
+    if is_address(labels) != (query is not None) or (push_down and query is None):
         raise ValueError("--query goes with the address of a database, and --push-down with both")
     if query is None:
         yield read_table(labels, *columns, as_written=[columns[1]])
         return
-    with databases.opened(labels, query) as rows:
+    with opened_query(labels, query) as rows:
         yield rows if push_down else rows.table(*columns)
 
 
 def _beside(labels: str) -> Path:
     """Return the vault beside labels in a file; those of a server have none."""
-    place = databases.file_of(labels) if databases.is_address(labels) else Path(labels)
+    place = database_file(labels) if is_address(labels) else Path(labels)
     if place is None:
         raise ValueError(
             "name the vault of these labels with --vault DIR: no file stands beside it"
@@ -285,28 +276,25 @@ def fit(
         notes = [f"epsilon is stated by {model.origin.stated_by}: no vault of yours paid it"]
     model.save(out)
     origin = model.origin
-    size = _bytes(Path(out))
-    name = origin.method.partition(" on ")[0]
-    paid = {"epsilon": origin.epsilon, "delta": origin.delta}
+    facts = {
+        "rows": rows,
+        "estimator": origin.method.partition(" on ")[0],
+        "models": model.models,
+        "epsilon": origin.epsilon,
+        "delta": origin.delta,
+        "epsilon_stated_by": origin.stated_by,
+        "bytes": _bytes(Path(out)),
+        "folder": out,
+    }
     what = "released labels" if histograms is None else "rows in histograms"
+    cost = price(origin.epsilon, origin.delta)
+    lines = [
+        f"{out}: {facts['estimator']} of {rows:,} {what}, {cost} for the id that paid most",
+        f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
+    ]
     if mixed := mixture_text(model.models):
-        notes = [f"models by weight and held-out log-likelihood: {mixed}", *notes]
-    return Answer(
-        facts={
-            "rows": rows,
-            "estimator": name,
-            "models": model.models,
-            **paid,
-            "epsilon_stated_by": origin.stated_by,
-            "bytes": size,
-            "folder": out,
-        },
-        words=[
-            f"{out}: {name} of {rows:,} {what}, {price(**paid)} for the id that paid most",
-            f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
-            *notes,
-        ],
-    )
+        lines.append(f"models by weight and held-out log-likelihood: {mixed}")
+    return Answer(facts=facts, words=lines + notes)
 
 
 def _of_releases(
@@ -320,28 +308,21 @@ def _of_releases(
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
     releases = [party_files.read_release(each) for each in folders]
     unknown = _refuse_others(releases, release, request)
-    rows = sum(len(each.ids) for each in releases)
+    ends = list(accumulate(len(each.ids) for each in releases))
     if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
-        tables = _rows_of_parts(Path(features[0]), releases)
+        parts = map(range, [0, *ends], ends)
+        tables = (
+            parquet_table(Path(features[0]), rows=part).to_pandas()
+            for part in _shown(list(parts), "parts")
+        )
     elif len(features) == 1:
         tables = read_table(features[0], releases[0].id_column)
     else:
         tables = (read_table(each, releases[0].id_column) for each in features)
-    learner = _estimator(estimator, rows, seed)
+    learner = _estimator(estimator, ends[-1], seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     note = f"{unknown} releases were not compared with a request: --request DIR"
-    return model, rows, [note] * (unknown > 0)
-
-
-def _rows_of_parts(
-    table: Path, releases: Sequence[party_files.PartyRelease]
-) -> Iterator[pd.DataFrame]:
-    """Yield the rows of a table that each release is of: they follow one another."""
-    start = 0
-    for each in _shown(releases, "parts"):
-        end = start + len(each.ids)
-        yield parquet_table(table, rows=range(start, end)).to_pandas()
-        start = end
+    return model, ends[-1], [note] * (unknown > 0)
 
 
 def _refuse_others(
@@ -392,28 +373,25 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
             make_folder(path.parent)
             content.to_parquet(path, index=False)
     share = float((log.bought == "yes").mean())
-    facts = {"rows": rows, "share": share, "bytes": _bytes(Path(out)), "folder": out}
     each = f" in each of {weeks} folders" if weeks > 1 else ""
     timely = log.delay.dropna().le(window or 0).mean()
     late = "" if window is None else f" ({timely:.0%} of them within {window:g} days)"
     return Answer(
-        facts=facts,
-        words=[
-            f"{out}: {rows:,} visits, {share:.1%} of which ended in a purchase{late}: "
-            f"features.parquet, labels.parquet{each}, and test.parquet with both"
-        ],
+        facts={"rows": rows, "share": share, "bytes": _bytes(Path(out)), "folder": out},
+        words=f"{out}: {rows:,} visits, {share:.1%} of which ended in a purchase{late}: "
+        f"features.parquet, labels.parquet{each}, and test.parquet with both",
     )
 
 
 def read_table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFrame:
     """A `.csv`, `.xlsx` or `.parquet`; of one of labels `as_written`, the named columns alone."""
     path = Path(file)
-    if path.suffix in (".csv", ".xlsx"):
-        table = csv_table(path, text=text, as_written=as_written)
-    elif path.suffix == ".parquet":
+    if path.suffix not in (".csv", ".xlsx", ".parquet"):
+        raise ValueError(f"{file} is not a .csv, .xlsx or .parquet; save the table as one of them")
+    if path.suffix == ".parquet":
         table = parquet_table(path, columns=text if as_written else None)
     else:
-        raise ValueError(f"{file} is not a .csv, .xlsx or .parquet; save the table as one of them")
+        table = csv_table(path, text=text, as_written=as_written)
     found: pd.DataFrame = table.to_pandas()
     return found
 

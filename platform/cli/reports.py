@@ -8,7 +8,7 @@ import csv
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,7 @@ from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.records.results import REPORT_FILES, read_results
 from labeldp.platform.records.tracking_address import check_file, default_uri
+from labeldp.platform.report import paper_figures
 from labeldp.platform.report.ledger import (
     FolderLedger,
     ledger_report,
@@ -58,28 +59,20 @@ def report(
     tracking_uri: str | None,
     out: str | None,
     edition: str,
-    figure: str | None,
-    to: str | None,
-    table: str | None,
+    **paper: str | None,
 ) -> Answer:
     """Write the report of a results folder or an experiment, for its owner or for the public.
 
-    Args:
-        experiment: Results folder, or name of an experiment.
-        tracking_uri: Tracking store of the experiment.
-        out: File of the report, or new folder of the public edition.
-        edition: "owner" or "public".
-        figure: Name of a figure for a paper, in place of the report.
-        to: File of the figure or of the table.
-        table: Kind of a table for a paper, in place of the report.
+    `paper` names a figure or a table in place of the report, and the file of it.
     """
-    if figure or table or to:
-        if edition == "public" or out or tracking_uri or bool(figure) == bool(table):
+    if any(paper.values()):
+        one = bool(paper["figure"]) != bool(paper["table"])
+        if edition == "public" or out or tracking_uri or not one:
             raise ValueError(
                 "a figure or a table of a paper is made of a results folder alone: "
                 "labeldp report RESULTS --figure NAME --to FILE.pdf, or --table latex [--to FILE]"
             )
-        return _for_paper(Path(experiment), figure=figure, to=to, kind=table)
+        return _for_paper(Path(experiment), **paper)
     if edition == "public":
         if out is None or tracking_uri is not None:
             raise ValueError(
@@ -100,16 +93,14 @@ def report(
 
 
 @owner_only()
-def _for_paper(results: Path, *, figure: str | None, to: str | None, kind: str | None) -> Answer:
-    from labeldp.platform.report import paper  # it draws, and the other reports do it elsewhere
-
+def _for_paper(results: Path, *, figure: str | None, table: str | None, to: str | None) -> Answer:
     found = _points(results)
     if figure:
         if to is None:
             raise ValueError(f"--figure {figure} needs a file: --to {figure}.pdf")
-        paper.write_figure(found, figure, Path(to))
+        paper_figures.write_figure(found, figure, Path(to))
         return Answer(facts={"figure": to, "points": len(found)}, words=f"figure: {to}")
-    text = paper.table(paper.rows_of(found), kind=str(kind))
+    text = paper_figures.table(found, kind=str(table))
     if to is None:
         return Answer(facts={"table": text, "rows": len(found)}, words=text)
     with replacing(Path(to)) as file:
@@ -119,9 +110,7 @@ def _for_paper(results: Path, *, figure: str | None, to: str | None, kind: str |
 
 def compare(*, first: str, second: str) -> Answer:
     """Compare the lines and epsilons that two results folders have in common."""
-    from labeldp.platform.report.paper import differences
-
-    found = differences(*(_points(Path(each)) for each in (first, second)))
+    found = paper_figures.differences(*(_points(Path(each)) for each in (first, second)))
     if not found:
         raise ValueError(
             f"{first} and {second} have no finished line at the same epsilon; compare sweeps with "
@@ -198,7 +187,7 @@ def _is_held(folder: Path) -> bool:
     except BlockingIOError:
         return True
     except (FileRefused, OSError):
-        return False
+        pass
     return False
 
 
@@ -218,7 +207,10 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
         if not path.exists():  # MLflow would make a new one there
             raise ValueError(f"file {path} does not exist; check --tracking-uri")
         check_file(uri)
-        if _is_sweep(path.parent, experiment):
+        sweep = None
+        with suppress(ValueError):  # no results, or damaged ones: the store is enough
+            sweep = read_folder(path.parent).sweep
+        if sweep == experiment:
             return report_folder(path.parent, out=out)
     # MLflow takes two seconds, which reports of folders do without.
     from labeldp.platform.records.tracking import latest_report
@@ -230,13 +222,6 @@ def report_experiment(experiment: str, *, tracking_uri: str | None, out: str) ->
             with replacing(folder / name) as file:
                 file.write(content)
     return _answer(folder)
-
-
-def _is_sweep(folder: Path, experiment: str) -> bool:
-    try:
-        return read_folder(folder).sweep == experiment
-    except ValueError:  # no results, or damaged ones: the store is enough
-        return False
 
 
 def _beside_results(experiment: str) -> str:
@@ -267,13 +252,10 @@ def _answer(folder: Path) -> Answer:
     with open_regular(rows_of) as file:
         lines = list(csv.reader(file.read().decode().splitlines()))
     rows = [[_cell(text) for text in line] for line in lines[1:]]
+    drawn = table(lines[0], rows, title="accuracy against epsilon") if rows else []
     return Answer(
         facts={"html": str(html), "pareto_png": str(figure), "rows": len(rows)},
-        words=[
-            *(table(lines[0], rows, title="accuracy against epsilon") if rows else []),
-            f"{len(rows)} rows in the page {html}",
-            f"figure: {figure}",
-        ],
+        words=[*drawn, f"{len(rows)} rows in the page {html}", f"figure: {figure}"],
     )
 
 

@@ -20,23 +20,8 @@ import click
 from rich.table import Table
 
 from labeldp.mechanisms.ledger import shown
-from labeldp.platform.cli.command import (
-    Answer,
-    ExitCode,
-    explained,
-    interrupt,
-    perform,
-    table,
-)
-from labeldp.platform.cli.command_line import (
-    JSON,
-    PLAN_OPTIONS,
-    choice,
-    flag,
-    number,
-    option,
-    run_command,
-)
+from labeldp.platform.cli import command_line as line
+from labeldp.platform.cli.command import Answer, ExitCode, explained, interrupt, perform, table
 from labeldp.platform.records.results import identity_of
 from labeldp.platform.settings.configuration import (
     AshaStop,
@@ -47,26 +32,28 @@ from labeldp.platform.settings.configuration import (
 )
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Resume, Sweep, SweepOptions
-from labeldp.platform.sweep.config_files import merged, naming
-from labeldp.platform.sweep.overrides import SWEEPS, YAML, load_sweep, parse_overrides, sweep_file
+from labeldp.platform.sweep.config_files import (
+    SWEEPS,
+    YAML,
+    load_sweep,
+    merged,
+    naming,
+    parse_overrides,
+    sweep_file,
+)
 from labeldp.platform.sweep.plan import PlanResult, plan_of
 
 if TYPE_CHECKING:
-    from labeldp.platform.sweep.sweep_report import SweepOutcome
+    from labeldp.platform.sweep.recorder import SweepOutcome
 
 _OPTIONS = (
-    *PLAN_OPTIONS,
-    choice(
-        "--resume",
-        ("auto", "must", "never"),
-        "continue from the trials of the results folder",
-        default="auto",
-    ),
-    flag("--moved", "state that the results folder was moved or restored, and no copy is in use"),
-    option("--address", "address of a Ray cluster; by default a private one is started"),
-    flag("--quiet", "print only errors, warnings and the final summary"),
-    number("--max-minutes", "stop after this many minutes; run again to continue"),
-    JSON,
+    *line.PLAN_OPTIONS,
+    line.choice("--resume", ("auto", "must", "never"), "continue earlier trials", default="auto"),
+    line.flag("--moved", "state that the results folder was moved, and no copy is in use"),
+    line.option("--address", "address of a Ray cluster; by default a private one is started"),
+    line.flag("--quiet", "print only errors, warnings and the final summary"),
+    line.number("--max-minutes", "stop after this many minutes; run again to continue"),
+    line.JSON,
 )
 
 
@@ -93,25 +80,28 @@ def run(sweep: Sweep, arguments: list[str], *, command: str = "") -> int:
                     **{key: given[key] for key in ("address", "max_minutes", "moved", "quiet")},
                 )
                 ended = _run(sweep, options)
-            whole = ended.finished + ended.skipped == ended.trials
-            code = ExitCode.DONE if whole else ExitCode.NOT_OK
-            return Answer(
-                facts=ended,
-                words=summary(ended),
-                code=ExitCode.OVER_BUDGET if ended.over_budget else code,
-            )
+            code = ExitCode.NOT_OK
+            if ended.over_budget:
+                code = ExitCode.OVER_BUDGET
+            elif ended.finished + ended.skipped == ended.trials:
+                code = ExitCode.DONE
+            return Answer(facts=ended, words=summary(ended), code=code)
 
-        return perform(
-            outcome,
-            json=json,
-            explain=lambda error: _explained(
-                error, results=results, again=f"{started} {shlex.join(arguments)}"
-            ),
-        )
+        def explain(error: BaseException) -> str:
+            if isinstance(error, KeyboardInterrupt):
+                return (
+                    f"interrupted; finished trials are kept in {results}, run the same command "
+                    f"again to finish the rest: {started} {shlex.join(arguments)}"
+                )
+            if isinstance(error, PermissionError):
+                return f"{explained(error)}; make the folder writable, and run the command again"
+            return explained(error)
+
+        return perform(outcome, json=json, explain=explain)
 
     reader = command_of(sweep)
     reader.callback = carry_out
-    return run_command(reader, arguments, program=started.removeprefix("python "))
+    return line.run_command(reader, arguments, program=started.removeprefix("python "))
 
 
 def _run(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
@@ -137,12 +127,11 @@ def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:
         sweep, given = asked(None if of_settings else name, context.params)
         where = ["--results", str(given["results"])] if given["results"] else []
         sys.exit(run(sweep, words + where, command=again))
-    found = {file.stem: _first_line(file) for file in sorted(SWEEPS.glob("*.py"))}
+    found = {}
+    for file in sorted(SWEEPS.glob("*.py")):
+        said = ast.get_docstring(ast.parse(file.read_text())) or ""
+        found[file.stem] = said.partition("\n")[0]
     return Answer(facts={"sweeps": found}, words=table(("sweep", "shows"), [*found.items()]))
-
-
-def _first_line(file: Path) -> str:
-    return (ast.get_docstring(ast.parse(file.read_text())) or "").partition("\n")[0]
 
 
 def command_of(sweep: Sweep) -> click.Command:
@@ -228,17 +217,6 @@ def results_of(sweep: Sweep, given: Mapping[str, Any]) -> Path:
     return root / "results" / "-".join([sweep.name, *known, *["smoke"] * given["smoke"]])
 
 
-def _explained(error: BaseException, *, results: Path, again: str) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return (
-            f"interrupted; finished trials are kept in {results}, run the same command again to "
-            f"finish the rest: {again}"
-        )
-    if isinstance(error, PermissionError):
-        return f"{explained(error)}; make the folder writable, and run the same command again"
-    return explained(error)
-
-
 def summary(outcome: "SweepOutcome") -> str:
     """Return the sweep's outcome for a person."""
     ledger = outcome.ledger
@@ -274,10 +252,9 @@ def plan(*, sweep: str | None, **given: Any) -> Answer:
         options = plan_options(loaded, given)
         found = plan_of(loaded, replace(options, price_per_hour=given["price_per_hour"]))
     code = ExitCode.OVER_BUDGET if found.over_budget else ExitCode.CANNOT_FIT
-    own = [
-        *loaded.space,
-        *(key for line in loaded.variants for key in (*line.changes, *line.space)),
-    ]
+    own = {*loaded.space}
+    for each in loaded.variants:
+        own |= {*each.changes, *each.space}
     before = {key: value for key, value in flatten(loaded.base).items() if key not in own}
     rows = [
         {"key": key, "value": value, "set_by": places[key]}
@@ -285,12 +262,10 @@ def plan(*, sweep: str | None, **given: Any) -> Answer:
         if key not in before or before[key] != value
     ]
     cells = [[str(cell) for cell in row.values()] for row in rows]
+    settings_table = table(("key", "value", "set by"), cells) if given["config"] else []
     return Answer(
         facts={**asdict(found), "changed": rows},
-        words=[
-            *(table(("key", "value", "set by"), cells) if given["config"] else []),
-            *words(found),
-        ],
+        words=[*settings_table, *words(found)],
         code=ExitCode.DONE if found.fits else code,
     )
 
@@ -327,6 +302,8 @@ def _hours(plan: PlanResult) -> list[tuple[str, str]]:
     rows = [(f"hours of {line}", f"{hours:.3g}") for line, hours in plan.hours.items()]
     total = f"{sum(plan.hours.values()):.3g}, {plan.hours_device}"
     rows = [("hours", total), *(rows if len(rows) > 1 else [])]
+    if plan.trials_per_gpu:
+        rows.append(("trials on a GPU", str(plan.trials_per_gpu)))
     return rows if plan.price is None else [*rows, ("price", f"{plan.price:.2f}")]
 
 

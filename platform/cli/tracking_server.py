@@ -52,12 +52,11 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     uri = default_uri(here)
     check_file(uri)
     pages = _pages(uri, address)
-    for line in (
-        *pages,
+    note = (
         "These pages open when MLflow's server has started, in about half a minute. Other users of "
-        "this machine can open them, too. Ctrl-C ends it.",
-    ):
-        print(line, file=sys.stderr, flush=True)
+        "this machine can open them, too. Ctrl-C ends it."
+    )
+    print(*pages, note, sep="\n", file=sys.stderr, flush=True)
     with tempfile.TemporaryDirectory(prefix="labeldp-ui-") as scratch:
         _run(_command(uri, number), folder=scratch)
     return {"address": address, "experiments": len(pages)}
@@ -101,10 +100,13 @@ def _pages(uri: str, address: str) -> list[str]:
             continue
         number = experiment.experiment_id
         runs = client.search_runs([number], TRIALS, order_by=["metrics.epsilon ASC"])
-        facts = ((run.info.run_id, run.data) for run in runs)
         chosen = compared(
-            (run_id, data.tags.get("line", ""), data.metrics.get("epsilon", math.inf))
-            for run_id, data in facts
+            (
+                run.info.run_id,
+                run.data.tags.get("line", ""),
+                run.data.metrics.get("epsilon", math.inf),
+            )
+            for run in runs
         )
         to = links(address, experiment=number, runs=chosen)
         lines = [f"{experiment.name}: {to['table']}", f"charts: {to['chart']}"]

@@ -90,6 +90,7 @@ class Watched:
         points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in private]
         spent = told.get("epsilon_spent")
         planned = told.get("epsilon_planned")
+        left = None if planned is None or spent is None else max(0.0, planned - spent)
         return {
             "sweep": _read(self.folder / "sweep.json").get("sweep", self.folder.name),
             "driver": "running" if alive else "ended",
@@ -108,15 +109,11 @@ class Watched:
             "pareto": pareto(points, sign=sign),
             "points": points,
             "epsilon_spent": spent,
-            "epsilon_left": _above_zero(planned, spent),
+            "epsilon_left": left,
             "delta": told.get("delta"),
             "cluster": told.get("cluster"),
             "seconds_left": _left(told, ended=len(every)) if alive else None,
         }
-
-
-def _above_zero(planned: float | None, spent: float | None) -> float | None:
-    return None if planned is None or spent is None else max(0.0, planned - spent)
 
 
 def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,7 +152,7 @@ def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:
     except ProcessLookupError:
         return bool(time.time() - told.get("written", 0.0) < _FRESH_SECONDS)
     except PermissionError:
-        return True
+        pass  # it is somebody else's
     return True
 
 
@@ -185,21 +182,24 @@ def pareto(
 
 def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the state as rows of two texts."""
-    running = [
-        f"{each['name']}: epoch {each['epochs']} of {each['of']}" for each in state["running"]
-    ]
+    running = [f"{x['name']}: epoch {x['epochs']} of {x['of']}" for x in state["running"]]
     numbers = (
         f"{state['done']} done, {len(state['failed'])} failed, {len(running)} running, "
         f"{state['waiting']} waiting"
     )
     front = "; ".join(f"{y:.4g} at epsilon {x:.4g}" for x, y in state["pareto"])
+    best = "none"
+    if state["best"] is not None:
+        metrics = state["best"]["metrics"]
+        figure = f"{state['metric']} {metrics[state['metric']]:.4g}"
+        best = f"{state['best']['name']}: {figure}, epsilon {metrics['epsilon']:.4g}"
     found = [
         ("driver", state["driver"]),
         ("trials", f"{numbers}, of {state['trials']}"),
         ("time to go", _hours(state["seconds_left"])),
         ("epsilon spent", _epsilon(state["epsilon_spent"], state["delta"])),
         ("epsilon left", _epsilon(state["epsilon_left"], state["delta"])),
-        ("best so far", _best(state)),
+        ("best so far", best),
         ("Pareto front", front or "-"),
         ("cluster", state["cluster"] or "unknown"),
     ]
@@ -209,14 +209,6 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found + [("failed", f"{each['name']}: {each['reason']}") for each in failed]
 
 
-def _best(state: Mapping[str, Any]) -> str:
-    if (best := state["best"]) is None:
-        return "none"
-    metric = state["metric"]
-    figure = best["metrics"][metric]
-    return f"{best['name']}: {metric} {figure:.4g}, epsilon {best['metrics']['epsilon']:.4g}"
-
-
 def _hours(seconds: float | None) -> str:
     if seconds is None:
         return "-"
@@ -224,9 +216,9 @@ def _hours(seconds: float | None) -> str:
 
 
 def _epsilon(value: float | None, delta: float | None) -> str:
-    return (
-        "unknown" if value is None else f"{value:.4g}" + (f" at delta {delta:g}" if delta else "")
-    )
+    if value is None:
+        return "unknown"
+    return f"{value:.4g}{f' at delta {delta:g}' if delta else ''}"
 
 
 def page(state: Mapping[str, Any]) -> str:
@@ -332,7 +324,7 @@ def run(*, results: str, text: bool, port: int | None, json_: bool) -> int:
     try:
         pages.serve_forever()
     except KeyboardInterrupt:
-        return 0
+        pass
     finally:
         pages.server_close()
     return 0

@@ -7,6 +7,7 @@ never has what the labels' owner alone may see: audits, canaries, numbers made o
 import json
 import math
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from markupsafe import Markup
 
 from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.ledger import shown
+from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import TrialRecord
@@ -36,6 +38,8 @@ from labeldp.platform.settings.metrics import (
 
 #: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
 DAGGER = "†"
+NIST_PAGE = "nist_sp_800_226.md"
+TO_FILL_IN = "TO BE FILLED IN BY THE OWNER"
 TEMPLATES = Path(__file__).parent / "templates"
 #: Audit -> its part in names of figures, and that of the coins it guessed.
 _AUDITS = {
@@ -296,3 +300,84 @@ def _release(charge: Charge) -> str:
 
 def _bound(value: float) -> str:
     return "infinite" if math.isinf(value) else bound(value)
+
+
+def registry_record(
+    public: TrialRecord,
+    chosen: Selected,
+    lines: Sequence[LedgerLine],
+    *,
+    has_model: bool,
+    of_persons: bool,
+) -> dict[str, Any]:
+    """Return a draft of a record of the registry, for all three of its tiers.
+
+    Args:
+        public: The trial's public values.
+        chosen: What it cost, alone and with its choice; the larger price is stated.
+        lines: Of the ledger, behind the trial.
+        has_model: Whether its model is published, and not only its figures.
+        of_persons: Whether all labels of a person are the unit of privacy.
+
+    Raises:
+        ValueError: The trial has no guarantee to state.
+    """
+    cost = chosen.together
+    if not is_private(cost.epsilon, public.noise):
+        raise ValueError(
+            "--registry states a guarantee, and this trial has none, or not for its choice: its "
+            "epsilon is infinite, or its noise came from a seed; publish it without --registry"
+        )
+    unit = "all labels of one person" if of_persons else "one label"
+    deployment = {
+        "basic": {
+            "name": f"{name_of(public.config)} on {public.config['data.name']}",
+            "data_curators": [TO_FILL_IN],
+            "description": "A classifier trained with label differential privacy.",
+            "intended_use": TO_FILL_IN,
+            "data_product_type": "Machine learning model" if has_model else "Summary statistics",
+            "data_product_region": TO_FILL_IN,
+            "publication_date": datetime.now(UTC).date().isoformat(),
+        },
+        "dp_variant": {
+            "variant_name": "Approximate DP" if cost.delta else "Pure DP",
+            "unprotected_quantities": "Features, the number of labels, names of classes and "
+            "columns, and a public test split if there is one.",
+        },
+        "privacy_loss": {
+            "privacy_unit": unit,
+            "privacy_unit_details": f"Neighbors differ in the value of {unit}; features are equal.",
+            "privacy_parameters": {"epsilon": float(cost.epsilon), "delta": float(cost.delta)},
+            "privacy_parameters_details": "The releases of this trial alone cost "
+            f"{price(chosen.cost.epsilon, chosen.cost.delta)}; with the choice among "
+            f"{counted(chosen.among, 'trial')}, {price(cost.epsilon, cost.delta)}.",
+        },
+        "deployment_model": {
+            "model_name": "Central",
+            "actors": "The owner of the labels holds them, draws the noise and publishes; anybody "
+            "may read what is published.",
+            "release_type": "One release" if cost.releases == 1 else "Many releases",
+            "data_source_type": "Static",
+            "access_type": "Non-interactive",
+        },
+        "accounting": {
+            "composition": f"A ledger has {counted(cost.releases, 'release')}, each charged once. "
+            "The total is the smaller of the sum of pure prices and a bound by exact Gaussian and "
+            "Renyi accounting at delta. The price of choosing a trial is in it.",
+            "post_processing": "Training reads releases and features alone, and no label.",
+        },
+        "implementation": {
+            "mechanisms": " ".join(sentences(lines, public=True)),
+            "preprocessing_and_hyperparameter_tuning": "Features are prepared without labels. "
+            "Settings that were chosen by results are charged for.",
+        },
+        "administrative": {"registry_authors": [TO_FILL_IN]},
+    }
+    slug = f"labeldp-{public.hash}"
+    return {"url_slug": slug, "status": "Draft", "tier": 3, "deployment": deployment}
+
+
+def nist_answers(record: dict[str, Any], *, noise: NoiseKind) -> str:
+    """Return the page for NIST SP 800-226 of a record of the registry, as Markdown."""
+    exact = noise is NoiseKind.SECURE
+    return render("nist.md.jinja", exact=exact, to_fill_in=TO_FILL_IN, **record["deployment"])

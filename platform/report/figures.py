@@ -29,8 +29,8 @@ from labeldp.trainers.data.files import replacing
 _SHEET = (Path(__file__).parent / "templates" / "page.css").read_text()
 #: Name of a variable of the style sheet -> its color in light, which figures on paper have.
 COLORS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _SHEET[: _SHEET.index("}")]))
-_INK, _SOFT, _LINE, _GRID = (COLORS[name] for name in ("ink", "soft", "line", "grid"))
-_RC: Any = {
+_INK, SOFT, _LINE, _GRID = (COLORS[name] for name in ("ink", "soft", "line", "grid"))
+RC: Any = {
     "font.size": 11.5,
     "text.parse_math": False,
     "svg.fonttype": "none",
@@ -47,9 +47,9 @@ _RC: Any = {
     "axes.titlelocation": "left",
     "axes.titlesize": 12,
     "axes.titleweight": "bold",
-    "axes.labelcolor": _SOFT,
-    "xtick.color": _SOFT,
-    "ytick.color": _SOFT,
+    "axes.labelcolor": SOFT,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
     "legend.frameon": False,
     # A title at a given height: matplotlib would measure every label to find one.
     "axes.titley": 1.0,
@@ -111,7 +111,7 @@ def svg(name: str, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Mark
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
     # Marks of two figures on a page must not have the same id.
     salt = hashlib.sha256(f"{name} {how!r}".encode()).hexdigest()
-    with rc_context({**_RC, "svg.hashsalt": salt}):
+    with rc_context({**RC, "svg.hashsalt": salt}):
         draw(*shown, **how).savefig(file, format="svg", transparent=True, metadata=nothing)
     _, _, text = file.getvalue().partition("<svg")
     (view,) = re.findall(r'viewBox="([^"]*)"', text)
@@ -131,10 +131,18 @@ def svg(name: str, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Mark
     )
 
 
-def png(path: Path, draw: Callable[..., Figure], *shown: Any, **how: Any) -> None:
-    """Write a figure to a file for its owner alone."""
-    with rc_context(_RC), replacing(path) as file:
-        draw(*shown, **how).savefig(file, format="png", dpi=130)
+def save(figure: Figure, *paths: Path, dpi: int = 130) -> list[Path]:
+    """Write a figure to files for their owner alone, in the format of each one's ending.
+
+    It is drawn and written within one `rc_context`.
+    """
+    for path in paths:
+        ending = path.suffix[1:].lower()
+        # Without the time: equal figures are equal files.
+        stamp = {"pdf": {"CreationDate": None}, "svg": {"Date": None}}.get(ending)
+        with replacing(path) as file:
+            figure.savefig(file, format=ending, dpi=dpi, metadata=stamp)
+    return list(paths)
 
 
 def _place(
@@ -173,7 +181,7 @@ def trade_off(
         _draw_attack(lowest, points, styles, scale)
     by = points[0].accuracy_by if points else ChooseBy.TEST
     unit = 1.0 if by.of_scores else 100.0
-    upper.set_title(by.words if by.of_scores else f"{by.words}, %", color=_SOFT, pad=6)
+    upper.set_title(by.words if by.of_scores else f"{by.words}, %", color=SOFT, pad=6)
     best = front(point for point in points if math.isfinite(point.epsilon))
     for league in {point.league for point in best}:
         steps = [(scale.at(p.epsilon), unit * p.accuracy) for p in best if p.league == league]
@@ -295,12 +303,12 @@ def _draw_attack(
     if any(math.isfinite(point.epsilon) for point in points):
         curve = np.geomspace(scale.low, scale.high, 49)
         axes.fill_between(curve, np.minimum(curve, top), top, color=COLORS["forbidden"])
-        axes.plot(curve[curve <= top], curve[curve <= top], color=_SOFT, linewidth=1.4)
-        axes.text(scale.low, 0.86 * top, " more than is guaranteed", color=_SOFT, va="top")
-    axes.axhline(ceiling, color=_SOFT, linestyle="--", linewidth=1)
+        axes.plot(curve[curve <= top], curve[curve <= top], color=SOFT, linewidth=1.4)
+        axes.text(scale.low, 0.86 * top, " more than is guaranteed", color=SOFT, va="top")
+    axes.axhline(ceiling, color=SOFT, linestyle="--", linewidth=1)
     words = f"ceiling {number(round(ceiling, 2))}"
     right = axes.get_yaxis_transform()
-    axes.text(1, ceiling, words, color=_SOFT, ha="right", va="bottom", transform=right)
+    axes.text(1, ceiling, words, color=SOFT, ha="right", va="bottom", transform=right)
     for variant, style in styles.items():
         mine = [point for point in points if point.variant == variant]
         places = [scale.at(p.epsilon) for p in mine]
@@ -309,7 +317,7 @@ def _draw_attack(
         axes.vlines(places, proved, most, color=style.color, alpha=0.35, linewidth=1.2)
         _markers(axes, places, proved, style, label=variant)
     axes.set_ylim(-0.03 * top, top)
-    axes.set_title("epsilon_m: what the attack proved", color=_SOFT, pad=6)
+    axes.set_title("epsilon_m: what the attack proved", color=SOFT, pad=6)
 
 
 def curves_of(
@@ -384,7 +392,7 @@ def panel(
     ys = [height for line in every for height in line.heights]
     if diagonal:
         xs = ys = [0.0, *xs, *ys]
-        axes.plot([0, 1], [0, 1], color=_SOFT, linestyle="--", linewidth=1)
+        axes.plot([0, 1], [0, 1], color=SOFT, linestyle="--", linewidth=1)
     for rank, line in enumerate(mine):
         strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
         label = "no privacy" if math.isinf(line.epsilon) else f"ε {bound(line.epsilon)}"

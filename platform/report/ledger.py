@@ -13,7 +13,7 @@ gone (`spent_by`).
 import json
 import os
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import partial
@@ -317,20 +317,18 @@ def spent_by(groups: Sequence[Sequence[FolderLedger]], *, delta: float) -> Total
     cost more. The releases of that way are not known afterwards, so its epsilon and its delta are
     added to those of all others as they are, which is never too little.
     """
-
-    def lines_of(sweeps: Sequence[Sequence[FolderLedger]]) -> Total:
-        return total_of(
-            [[line for sweep in group for line in sweep.charges()] for group in sweeps], delta=delta
-        )
-
     every = [sweep for group in groups for sweep in group]
     plans = [plan_of(sweep.identity) for sweep in every if sweep.lines]
+    charges = [[line for sweep in group for line in sweep.charges()] for group in groups]
     # A single sweep that learned costs its plan at least, whatever its lines add up to.
-    total = lines_of(groups).at_least(*plans)
+    total = total_of(charges, delta=delta).at_least(*plans)
     dearest = [sweep.dearest(delta=delta) for sweep in every if sweep.is_planned]
     if not dearest:
         return total
-    rest = lines_of([[sweep for sweep in group if not sweep.is_planned] for group in groups])
+    others = [[sweep for sweep in group if not sweep.is_planned] for group in groups]
+    rest = total_of(
+        [[line for sweep in group for line in sweep.charges()] for group in others], delta=delta
+    )
     added = sum(each.epsilon for each in dearest)
     return total.at_least(
         replace(
@@ -495,20 +493,16 @@ def public_lines(lines: Iterable[LedgerLine]) -> list[dict[str, Any]]:
         {
             **line.facts(public=True),
             "mechanism": str(line.charge.mechanism.get("name")) if line.ours else "other",
-            "parameters": _numbers(line.charge.mechanism) if line.ours else {},
+            "parameters": {
+                name: value
+                for name, value in line.charge.mechanism.items()
+                if line.ours and isinstance(value, int | float) and not isinstance(value, bool)
+            },
             "event": json.loads(write_event(line.charge.event)),
             "failure_probability": line.charge.failure_probability,
         }
         for line in lines
     ]
-
-
-def _numbers(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: value
-        for name, value in values.items()
-        if isinstance(value, int | float) and not isinstance(value, bool)
-    }
 
 
 def ledger_report(folders: Sequence[str], *, delta: float | None = None) -> dict[str, Any]:
@@ -547,7 +541,8 @@ def ledger_report(folders: Sequence[str], *, delta: float | None = None) -> dict
         notes += [f"- {problem}" for problem in problems]
     group_of = {folder.path: number for number, group in enumerate(groups) for folder in group}
     alone = Path(folders[0])
-    by_name = len(folders) == 1 and is_shared_vault(alone) and not problems
+    is_vault = (alone / "fits").is_dir() and not (alone / "sweep.json").exists()
+    by_name = len(folders) == 1 and is_vault and not problems
     return {
         "ok": not problems,
         "releases": total.releases,
@@ -626,11 +621,6 @@ def _in_words(
             "holds for the rest."
         )
     return words
-
-
-def is_shared_vault(folder: Path) -> bool:
-    """Whether this is the folder of a shared vault, and not one of a sweep's results."""
-    return (folder / "fits").is_dir() and not (folder / "sweep.json").exists()
 
 
 def vault_ledger(folder: Path, *, delta: float | None = None) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from matplotlib import rc_context
 
 from labeldp.mechanisms.guess_risk import percent
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord, csv_text, write_text
@@ -28,18 +29,19 @@ from labeldp.platform.report.card import (
     render,
 )
 from labeldp.platform.report.figures import (
+    RC,
     Line,
     MethodStyle,
     curves_of,
     panels,
-    png,
+    save,
     styles_of,
     svg,
     trade_off,
 )
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience
-from labeldp.platform.report.paper_figures import write_figures
+from labeldp.platform.report.paper_figures import Published, published_for, write_figures
 from labeldp.platform.report.pareto import (
     Point,
     front,
@@ -49,7 +51,6 @@ from labeldp.platform.report.pareto import (
     row_of,
     settings_beside_epsilon,
 )
-from labeldp.platform.report.published import Published, published_for
 from labeldp.platform.report.wording import bound, number
 from labeldp.platform.settings.metrics import (
     SCORES,
@@ -334,7 +335,8 @@ def write_report(
     """
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / name for name in REPORT_FILES)
-    png(figure, trade_off, found, styles_of(found), attack=True, title=title)
+    with rc_context(RC):
+        save(trade_off(found, styles_of(found), attack=True, title=title), figure)
     _write_table(found, {record.hash: record for record in records}, table)
     private = _write_audits(records, folder=folder / "private", title=title)
     write_figures(records, folder)

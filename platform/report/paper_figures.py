@@ -1,30 +1,60 @@
-"""Figures of the papers, drawn from a sweep's records, from vote counts or from a study's rows.
+"""For papers and from them: figures, a table, two sweeps compared, and published accuracies.
 
-`OF_RECORDS` has those of a results folder by name. Each returns None where the folder has no data
-for it. Those in `FOR_OWNER` show what canaries' true labels decided.
+Figures are drawn from a sweep's records, from vote counts or from a study's rows. `OF_RECORDS` has
+those of a results folder by name. Each returns None where the folder has no data for it. Those in
+`FOR_OWNER` show what canaries' true labels decided.
+
+`published.csv` has a row for each published accuracy: its source, the accuracy in percent, and the
+settings that it is for. An empty cell stands for any value: network, batch and epochs are the
+sweep's to choose.
 """
 
+import csv
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
+from scipy.special import stdtrit
 
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.report.figures import _RC, _SOFT, COLORS, spread
+from labeldp.platform.records.results import TrialRecord, csv_text
+from labeldp.platform.report.figures import COLORS, RC, SOFT, column, save, spread, styles_of
+from labeldp.platform.report.pareto import Point, same_epsilon
 from labeldp.platform.report.wording import bound, number
 from labeldp.platform.settings.space import without_seeds
-from labeldp.trainers.data.files import private_folder, replacing
+from labeldp.trainers.data.files import private_folder
 
+#: Figures for a paper by name, and the formats that they are written in.
+FIGURES = ("accuracy_vs_epsilon", "epsilon_m_vs_epsilon")
+FORMATS = ("pdf", "svg", "png")
+#: Formats of the other figures.
+KINDS = ("svg", "png")
+#: TrueType fonts, which conferences ask for, and text as text.
+_OF_PAPER: Any = {
+    "font.size": 8,
+    "legend.fontsize": 7,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+}
+_HEAD = ("line", "epsilon", "delta", "accuracy, %", "epsilon_m, at least", "seeds")
+#: Settings that no published number has another value of, where a method has them.
+_AS_PUBLISHED: Mapping[str, Any] = {
+    "trainer.randomizer": "rr_with_prior",
+    "trainer.prior.source": "uniform",
+    "trainer.post_processing": "map_with_prior",
+}
 #: Trials in a figure of canaries.
 _MOST_VIOLINS = 12
 #: Bins of the largest count.
@@ -62,33 +92,26 @@ def canaries(records: Sequence[TrialRecord], folder: Path) -> Figure | None:
     return figure
 
 
-def heat_map(
-    records: Sequence[TrialRecord],
-    folder: Path | None = None,
-    *,
-    rows: str | None = None,
-    columns: str | None = None,
-) -> Figure | None:
-    """Draw mean accuracy over two axes of a sweep: those that are named, or the first two.
+def heat_map(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure | None:
+    """Draw mean accuracy over the first two axes of a sweep.
 
     Ghazi et al. 2021, Figure 4, has splits and temperature, and mixup of both stages.
     """
     table = _table(records)
     axes_there = _axes_of(table)
-    rows = rows or next(iter(axes_there), None)
-    columns = columns or next((key for key in axes_there if key != rows), None)
-    if rows is None or columns is None:
+    if len(axes_there) < 2:
         return None
+    rows, columns, *_ = axes_there
     grid = table.pivot_table("accuracy", rows, columns) * 100
     figure, axes = _one(1.2 + 0.45 * len(grid))
     axes.grid(visible=False)
     drawn = axes.imshow(grid, aspect="auto", cmap="cividis")
     axes.set_xticks(range(len(grid.columns)), [str(value) for value in grid.columns])
     axes.set_yticks(range(len(grid)), [str(value) for value in grid.index])
-    for (row, column), value in np.ndenumerate(grid.to_numpy()):
+    for place, value in np.ndenumerate(grid.to_numpy()):
         if math.isfinite(value):
             ink = COLORS["ink" if drawn.norm(value) > 0.6 else "card"]
-            axes.text(column, row, f"{value:.1f}", ha="center", va="center", color=ink)
+            axes.text(*reversed(place), f"{value:.1f}", ha="center", va="center", color=ink)
     axes.set(xlabel=columns, ylabel=rows)
     figure.colorbar(drawn, label="accuracy, %")
     return figure
@@ -167,7 +190,7 @@ def plurality(votes: Votes, aggregator: ConfidentGNMax, *, delta: float) -> Figu
     width = edges[1]
     left.bar(edges[:-1], counts, width, align="edge", color=COLORS["mb"], label="queries")
     left.bar(edges[:-1], passed, width, align="edge", color=COLORS["m0"], label="answered")
-    left.axvline(aggregator.threshold, color=_SOFT, linestyle="--")
+    left.axvline(aggregator.threshold, color=SOFT, linestyle="--")
     left.set(xlabel="votes for the plurality", ylabel="queries")
     left.legend(title=f"{likely.mean():.0%} answered", fontsize="small")
     checks = costs.cost(delta=delta, answered=np.zeros(len(costs), dtype=np.bool_))
@@ -218,6 +241,7 @@ def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
     return figure
 
 
+@rc_context(RC)
 def write_figures(records: Sequence[TrialRecord], folder: Path) -> list[Path]:
     """Write every figure that records have data for, as SVG and PNG: into `figures/`.
 
@@ -226,21 +250,122 @@ def write_figures(records: Sequence[TrialRecord], folder: Path) -> list[Path]:
     written = []
     for name, draw in OF_RECORDS.items():
         place = folder / "private" if name in FOR_OWNER else folder
-        with rc_context(_RC):
-            if (figure := draw(records, folder)) is not None:
-                private_folder(place)
-                written += save(figure, place / "figures" / name)
+        if (figure := draw(records, folder)) is not None:
+            private_folder(place)
+            private_folder(place / "figures")
+            written += save(figure, *(place / "figures" / f"{name}.{kind}" for kind in KINDS))
     return written
 
 
-def save(figure: Figure, stem: Path) -> list[Path]:
-    """Write a figure beside its name, as SVG and PNG, for its owner alone."""
-    private_folder(stem.parent)
-    paths = [stem.with_suffix(f".{kind}") for kind in ("svg", "png")]
-    for path in paths:
-        with rc_context(_RC), replacing(path) as file:
-            figure.savefig(file, format=path.suffix[1:], dpi=130)
-    return paths
+@rc_context(_OF_PAPER)
+def write_figure(found: Sequence[Point], name: str, path: Path) -> None:
+    """Write a figure to a file, for its owner alone; its ending is the format.
+
+    Args:
+        found: Points of a sweep; trials without an epsilon are a dashed line.
+        name: One of `FIGURES`.
+        path: File that ends in .pdf, .svg or .png.
+
+    Raises:
+        ValueError: Another ending, or nothing to draw.
+    """
+    if path.suffix.removeprefix(".").lower() not in FORMATS:
+        raise ValueError(f"--to is {str(path)!r}; name a file that ends in .{', .'.join(FORMATS)}")
+    if not found:
+        raise ValueError("no trial of this sweep has finished: there is nothing to draw")
+    save(column(found, styles_of(found), attack=name == FIGURES[1]), path, dpi=300)
+
+
+def table(found: Sequence[Point], *, kind: str) -> str:
+    """Return points by epsilon as a table: `latex` (with booktabs), `markdown` or `csv`."""
+    rows = []
+    for point in found:
+        unit = 1.0 if point.accuracy_by.of_scores else 100.0
+        spread = f" ± {unit * point.accuracy_std:.2f}" if len(point.hashes) > 1 else ""
+        attack = f"{point.epsilon_m_low:.2f}" if point.epsilon_m_ceiling else "-"
+        quality = f"{unit * point.accuracy:.2f}{spread}"
+        price = (bound(point.epsilon), bound(point.delta))
+        rows.append((point.variant, *price, quality, attack, str(len(point.hashes))))
+    frame = pd.DataFrame(rows, columns=list(_HEAD))
+    if kind == "csv":
+        return csv_text(frame).rstrip()
+    if kind == "markdown":
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in (_HEAD, *rows)]
+        lines = [f"| {' | '.join(row)} |" for row in cells]
+        return "\n".join([lines[0], "|---" * len(_HEAD) + "|", *lines[1:]])
+    text: str = frame.to_latex(index=False, escape=True, column_format="lrrrrr")
+    return text.rstrip().replace("±", r"$\pm$").replace("∞", r"$\infty$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Difference:
+    """A line at an epsilon in two sweeps: B's mean figure minus A's, and its 95% interval.
+
+    `low` and `high` are None where a side has one seed: nothing shows the spread then.
+    """
+
+    line: str
+    epsilon: float
+    a: float
+    b: float
+    low: float | None
+    high: float | None
+
+
+def differences(first: Sequence[Point], second: Sequence[Point]) -> list[Difference]:
+    """Compare the points of two sweeps that agree in line and epsilon, the better ones of each.
+
+    The interval is Welch's, over seeds.
+    """
+    mine = {(point.variant, same_epsilon(point.epsilon)): point for point in reversed(first)}
+    others = {(point.variant, same_epsilon(point.epsilon)): point for point in reversed(second)}
+    found = []
+    for key in sorted(mine.keys() & others.keys(), key=lambda each: (each[1], each[0])):
+        a = mine[key]
+        b = others[key]
+        ends = _welch(a, b)
+        found.append(Difference(line=key[0], epsilon=key[1], a=a.accuracy, b=b.accuracy, **ends))
+    return found
+
+
+def _welch(a: Point, b: Point) -> dict[str, float | None]:
+    if min(len(a.hashes), len(b.hashes)) < 2:
+        return {"low": None, "high": None}
+    parts = [point.accuracy_std**2 / len(point.hashes) for point in (a, b)]
+    middle = b.accuracy - a.accuracy
+    if not any(parts):
+        return {"low": middle, "high": middle}
+    share = sum(
+        part**2 / (len(point.hashes) - 1) for part, point in zip(parts, (a, b), strict=True)
+    )
+    half = float(stdtrit(sum(parts) ** 2 / share, 0.975)) * math.sqrt(sum(parts))
+    return {"low": middle - half, "high": middle + half}
+
+
+class Published(NamedTuple):
+    """An accuracy in percent, and its paper and table."""
+
+    percent: float
+    source: str
+
+
+@lru_cache
+def published_rows() -> list[tuple[Published, dict[str, str]]]:
+    """Return every published number, with its settings by dotted key."""
+    found = []
+    with Path(__file__).with_name("published.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            published = Published(float(row.pop("percent")), row.pop("source"))
+            found.append((published, {key: value for key, value in row.items() if value}))
+    return found
+
+
+def published_for(config: Mapping[str, Any]) -> list[Published]:
+    """Return the numbers that were published for a trial's settings, by dotted key."""
+    if any(config.get(key, value) != value for key, value in _AS_PUBLISHED.items()):
+        return []
+    own = {k: f"{v:g}" if isinstance(v, int | float) else v for k, v in config.items()}
+    return [published for published, asked in published_rows() if asked.items() <= own.items()]
 
 
 def _one(height: float) -> tuple[Figure, Any]:

@@ -40,8 +40,7 @@ import labeldp
 from labeldp.mechanisms.ledger import Budget, Total, shown
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
-from labeldp.platform.report import evidence
-from labeldp.platform.report.card import public_card
+from labeldp.platform.report.card import NIST_PAGE, nist_answers, public_card, registry_record
 from labeldp.platform.report.ledger import (
     Audience,
     FolderLedger,
@@ -123,7 +122,7 @@ def publish(
     """Write a trial's public folder `to`, which does not exist yet or is empty.
 
     `trial` begins its hash, or is `best`; `allow_code` is as of `load_model`, `choice` as of
-    `selected`. `registry` is a new file for a record of OpenDP's registry (`evidence`).
+    `selected`. `registry` is a new file for a record of OpenDP's registry (`registry_record`).
 
     Returns:
         Facts for the owner. `left_out` names what stays; `trial` is the trial's own hash, which is
@@ -145,7 +144,7 @@ def publish(
     files = _files(folder, chosen, public, with_model=with_model, allow_code=allow_code)
     record = b""
     if registry is not None:
-        found = evidence.registry_record(
+        found = registry_record(
             public,
             chosen,
             _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record]),
@@ -153,7 +152,7 @@ def publish(
             of_persons=bool(chosen.record.config.get("data.group_column")),
         )
         record = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100).encode()
-        files[evidence.PAGE] = evidence.answers(found, noise=public.noise).encode()
+        files[NIST_PAGE] = nist_answers(found, noise=public.noise).encode()
     # A second look at the bytes: whatever was forgotten above is refused here.
     search({**files, "the registry's record": record}, folder=folder, records=[chosen.record])
     write_folder(to, with_signature(files))

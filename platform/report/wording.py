@@ -11,13 +11,10 @@
 import math
 import re
 
-from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, CoverageChoice
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.amounts import AmountChannel, AmountSums
+from labeldp.mechanisms.amounts import AmountChannel, AmountSums, ErrorSums
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.coverage import CoverageChoice
-from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import shown
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
@@ -27,7 +24,7 @@ from labeldp.mechanisms.randomized_response import (
     PublishedClasses,
     RandomizedResponse,
 )
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 
 #: Class of a mechanism of ours -> a release of it; the word before "of", "by" or "on" is its noun.

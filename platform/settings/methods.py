@@ -24,8 +24,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel
 from labeldp.mechanisms.randomized_response import keep_probability
-from labeldp.trainers.base import near_miss
-from labeldp.trainers.extensions import Registry
+from labeldp.trainers.base import Registry, near_miss
 from labeldp.trainers.methods.pate_settings import PateConfig
 from labeldp.trainers.methods.settings import (
     LEAST_INFORMATION,

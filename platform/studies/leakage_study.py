@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from matplotlib import rc_context
 from numpy.typing import NDArray
 
 from labeldp.mechanisms._validate import checked_votes
@@ -29,8 +30,9 @@ from labeldp.mechanisms.pate.vote_leakage import (
 )
 from labeldp.platform.cli.command import Answer, perform
 from labeldp.platform.records.results import write_text
+from labeldp.platform.report.figures import RC, save
+from labeldp.platform.report.paper_figures import KINDS
 from labeldp.platform.report.paper_figures import reconstruction as reconstruction_figure
-from labeldp.platform.report.paper_figures import save
 from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
 from labeldp.trainers.methods.attribute_inference import (
     AdultEnsemble,
@@ -66,7 +68,6 @@ class LeakageStudy:
     attribute_answers: int = 1000
     attribute_people: int = 150
     questions: int = 2000
-    clients: int = 100
     seed: int = 0
 
 
@@ -107,13 +108,14 @@ def run_study(
         votes,
         noise_std=study.noise_std,
         questions=study.questions,
-        clients=study.clients,
         generator=generator,
     )
     costs = _cost_rows(study, histograms, generator)
     private_folder(results)
     if costs:
-        save(reconstruction_figure(costs), results / "reconstruction")
+        with rc_context(RC):
+            figure = reconstruction_figure(costs)
+            save(figure, *(results / f"reconstruction.{kind}" for kind in KINDS))
     report = results / "vote_leakage.md"
     outcome = {
         "experiment": name,

@@ -25,7 +25,7 @@ from labeldp.platform.settings.metrics import chosen_by
 from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import TOGETHER, parts_of, prepare
-from labeldp.platform.sweep.sweep_report import SweepOutcome
+from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.trainers.data.files import owner_only, private_folder
 

@@ -22,7 +22,7 @@ from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features, image_features
 
 if TYPE_CHECKING:
-    from labeldp.platform.sweep.sweep_report import SweepOutcome
+    from labeldp.platform.sweep.recorder import SweepOutcome
 
 
 @owner_only()
@@ -38,11 +38,10 @@ def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     from labeldp.platform.sweep.open_sweep import opened
 
     with opened(plan, data, steps=steps) as open_sweep:
-        from labeldp.platform.sweep import sweep_report, trial_runs
+        from labeldp.platform.sweep import recorder, trial_runs
 
         try:
-            recorder = trial_runs.run(open_sweep)
-            return sweep_report.report(open_sweep, recorder)
+            return recorder.report(open_sweep, trial_runs.run(open_sweep))
         finally:
             sign_folder(open_sweep.folder.path, records=True)
 

@@ -3,36 +3,39 @@
 All refusals here come before the first release.
 """
 
+import importlib.metadata
 import os
+import platform
 import secrets
 import shlex
+import subprocess
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from importlib import import_module
-from math import isfinite
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import torch
+
+import labeldp
 from labeldp.mechanisms.ledger import Budget, total_of_prices
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cluster import Capacity, connected, place
 from labeldp.platform.records.progress import Steps, SweepProgress
-from labeldp.platform.records.results import (
-    ResultsFolder,
-    SweepIdentity,
-    TrialRecord,
-)
+from labeldp.platform.records.results import ResultsFolder, SweepIdentity, TrialRecord
 from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
-from labeldp.platform.sweep.cost import budget_of, check_what_is_left, cost_of
+from labeldp.platform.sweep.cost import budget_of, check_what_is_left
 from labeldp.platform.sweep.plan import Plan, check_processors
 from labeldp.platform.sweep.search import Suggestions
-from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.signing import refuse_changed
 from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.trainers import performance
 from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.performance import Device
@@ -40,22 +43,12 @@ from labeldp.trainers.performance import Device
 if TYPE_CHECKING:  # it loads MLflow, for which Ray's start leaves time
     from labeldp.platform.records.tracking import Tracker
 
-import importlib.metadata
-import platform
-import subprocess
-from pathlib import Path
-
-import torch
-
-import labeldp
-from labeldp.trainers import performance
-
 #: Modules to load while Ray and the vault start.
 _LOADED_BESIDE = (
     "labeldp.platform.report.page",
     "matplotlib.backends.backend_agg",
     "labeldp.platform.sweep.trial_runs",
-    "labeldp.platform.sweep.sweep_report",
+    "labeldp.platform.sweep.recorder",
 )
 _ELSEWHERE = "or choose another folder with --results and add what this one spent"
 
@@ -137,7 +130,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         steps.say("opening the vault and the tracking store ...")
         tracker = opening.result()
         authority = secrets.token_bytes(32)  # the driver keeps it: trials get none
-        home = home_proxy.start(
+        home = actors.start_home(
             SecretLabels(
                 training=data.train_labels,
                 held_out=data.held_out_labels,
@@ -354,12 +347,9 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
 
     Nothing for any other sweep. Plans of earlier starts may have been dearer.
     """
-    priced = zip(plan.trials, plan.cost.epsilons, strict=True)
-    private = [trial for trial, epsilon in priced if isfinite(epsilon)]
-    if not plan.sweep.learns or not private:
+    if not plan.sweep.learns or plan.private is None:
         return {}
-    counted = plan.size.held_out > 0
-    cost = cost_of(private, num_classes=plan.size.num_classes, with_estimates=counted)
+    cost = plan.private
     touched = any(search.foreseen is None for search in plan.searches)
     return {
         # The dearest plan of any start counts: labels may have paid by it.

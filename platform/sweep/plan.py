@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
-from labeldp.mechanisms.error_sums import ErrorSums
+from labeldp.mechanisms.amounts import ErrorSums
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, shown, stated
 from labeldp.platform.records.results import TrialRecord, identity_of
 from labeldp.platform.settings.configuration import (
@@ -45,8 +45,15 @@ from labeldp.platform.settings.sweep import (
     plan_trials,
     sized_sweep,
 )
-from labeldp.platform.sweep.cost import SweepCost, budget_of, check_budget, cost_of, releases_of
-from labeldp.platform.sweep.hours import has_gpu, planned_hours
+from labeldp.platform.sweep.cost import (
+    SweepCost,
+    budget_of,
+    check_budget,
+    cost_of,
+    has_gpu,
+    planned_hours,
+    releases_of,
+)
 from labeldp.platform.sweep.search import Search, check_installed, priced, searches_of
 from labeldp.platform.vault.audits import check_room
 from labeldp.trainers.base import FeatureSet
@@ -98,6 +105,16 @@ class Plan:
             return {}
         return {trial.hash(self.fingerprint): trial for trial in self.trials}
 
+    @cached_property
+    def private(self) -> SweepCost | None:
+        """The price of the trials with noise alone; None if there are none."""
+        priced = zip(self.trials, self.cost.epsilons, strict=True)
+        trials = [trial for trial, epsilon in priced if math.isfinite(epsilon)]
+        counted = self.size.held_out > 0
+        if not trials:
+            return None
+        return cost_of(trials, num_classes=self.size.num_classes, with_estimates=counted)
+
     @property
     def audit(self) -> AuditSettings:
         """The attack on every trial."""
@@ -142,12 +159,11 @@ def plan_sweep(
     # Refusals are gathered, not raised: a plan shows all of them at once.
     if size is not None:
         with _noting(refusals):
-            check_amounts(trials, size)
+            check_kind(trials, size)
             sized, trials = _with_canaries(sized, trials, options, size)
             check_priors(trials, examples=size.num_labels, num_classes=size.num_classes)
             for ensemble in ensembles_of(trials):
                 ensemble.check_count(size.num_labels)
-            check_checkpoints(trials, has_test_split=size.has_test_split)
         estimates = {trial.config.evaluation.estimate for trial in trials}
         with _noting(refusals):
             by = resolve(
@@ -258,8 +274,8 @@ def check_processors(
     )
 
 
-def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
-    """Refuse methods for classes on amounts, and the reverse."""
+def check_kind(trials: Sequence[PlannedTrial], size: DataSize) -> None:
+    """Refuse methods for classes on amounts, the reverse, and epochs chosen by no test labels."""
     for trial in trials:
         if trial.config.of_amounts and not size.amounts:
             raise ValueError(
@@ -272,12 +288,8 @@ def check_amounts(trials: Sequence[PlannedTrial], size: DataSize) -> None:
                 f"method {trial.config.method!r} learns classes, but these labels are amounts; set "
                 "trainer.task=regression"
             )
-
-
-def check_checkpoints(trials: Sequence[PlannedTrial], *, has_test_split: bool) -> None:
-    """Refuse to select an epoch by test labels where there are none."""
-    for trial in trials:
-        if trial.config.evaluation.checkpoint is not Checkpoint.LAST and not has_test_split:
+        selects = trial.config.evaluation.checkpoint is not Checkpoint.LAST
+        if selects and not size.has_test_split:
             raise ValueError(
                 "evaluation.checkpoint is test_selected, and these data have no public test split; "
                 "set evaluation.checkpoint=last"
@@ -363,12 +375,9 @@ def free_epsilon(trials: Sequence[PlannedTrial], *, num_classes: int) -> float:
         return math.inf
     together = cost_of(private, num_classes=num_classes).epsilon_total
     each = [epsilon / trial.estimates_each for trial, epsilon in pairs]
-    return min(together / counts_of(trials), *each)
-
-
-def counts_of(trials: Sequence[PlannedTrial]) -> int:
-    """Return the number of counts; a second price of the same trials adds none."""
-    return sum(trial.estimates for trial in trials if trial.stands_for)
+    # A second price of the same trials stands for none, and adds no counts.
+    counts = sum(trial.estimates for trial in trials if trial.stands_for)
+    return min(together / counts, *each)
 
 
 def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoise | None:
@@ -437,11 +446,9 @@ def check_fit(trials: Sequence[PlannedTrial], splits: Splits) -> None:
     rows = splits.train_features
     if settings.features is not FeatureSet.AS_THEY_ARE:  # columns, which a plan does not compute
         rows = np.zeros((len(rows), 1), dtype=np.float32)
-    asked = [
-        trainer
-        for trainer in dict.fromkeys(trial.config.trainer for trial in trials)
-        if rows.dtype == np.int64 or not _fits_all(trainer, images=rows.ndim == 4)
-    ]
+    every = dict.fromkeys(trial.config.trainer for trial in trials)
+    numbers = rows.dtype != np.int64
+    asked = [each for each in every if not (numbers and _fits_all(each, images=rows.ndim == 4))]
     if not asked:
         return
     import torch
@@ -500,6 +507,7 @@ class PlanResult:
 
     Attributes:
         gpu_hours: Of all trials, where they train on GPUs; 0 elsewhere.
+        trials_per_gpu: How many trials share a GPU by `resources.gpu`; 0 where it is no share.
         hours: Of one device, by line. Empty where networks learn from so little that minutes will
             do, or nothing is known of the data.
         hours_device: What the hours are of.
@@ -520,6 +528,7 @@ class PlanResult:
     epsilon_total: float
     delta: float
     gpu_hours: float
+    trials_per_gpu: int
     hours: dict[str, float]
     hours_device: str
     hours_measured: bool
@@ -617,7 +626,8 @@ def _plan_of(
     cost = known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    wants_gpu = known.sweep.resources.gpu > 0
+    share = known.sweep.resources.gpu
+    wants_gpu = share > 0
     hours = None
     if size is not None:
         here = has_gpu() if wants_gpu else False
@@ -635,6 +645,7 @@ def _plan_of(
         epsilon_total=stated(cost.epsilon_total),
         delta=cost.delta,
         gpu_hours=total if wants_gpu else 0.0,
+        trials_per_gpu=int(1 / share) if 0 < share < 1 else 0,
         hours={} if hours is None else dict(hours.lines),
         hours_device="" if hours is None else hours.device,
         hours_measured=hours is not None and hours.measured,

@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Any
 
 from ray import tune
@@ -18,17 +18,30 @@ from ray import tune
 from labeldp.mechanisms.guess_risk import gaussian_mu
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records.checkpoints import forget
 from labeldp.platform.records.progress import trial_name
-from labeldp.platform.records.results import TrialRecord, dumps, kept_model, write_json
+from labeldp.platform.records.results import (
+    REPORT_FILES,
+    TrialRecord,
+    dumps,
+    kept_model,
+    write_json,
+)
 from labeldp.platform.records.tracking import TRACKING_ERRORS
-from labeldp.platform.records.tracking_address import FEATURE_TAG
+from labeldp.platform.records.tracking_address import (
+    FEATURE_TAG,
+    LOCAL_SERVER,
+    compared,
+    links,
+    shown,
+)
 from labeldp.platform.report.card import run_card
-from labeldp.platform.report.ledger import sweep_totals
+from labeldp.platform.report.finding import finding
+from labeldp.platform.report.ledger import OF_ALL, read_folder, sentences, sweep_totals
+from labeldp.platform.report.page import write_report
+from labeldp.platform.report.pareto import front_rows, points, same_epsilon
 from labeldp.platform.settings.configuration import flatten, provenance_of, to_yaml
-from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
-from labeldp.platform.sweep.trial import OUT_OF_MEMORY
+from labeldp.platform.sweep.trial import OUT_OF_MEMORY, forget
 
 #: The state that `labeldp watch` shows is written at most this often.
 STATE_SECONDS = 2.0
@@ -143,6 +156,10 @@ class Recorder(Unsaved, tune.Callback):
         cpus, gpus = (sum(each) for each in zip(*sweep.capacity.nodes, strict=True))
         totals = sweep_totals(sweep.home.ledger(), sweep.folder.identity(), delta=plan.delta)
         running = [digest for digest in self._curves if digest not in self.records]
+        if plan.budget is not None:
+            most = plan.budget.epsilon
+        else:
+            most = 0.0 if plan.private is None else plan.private.epsilon_total
         state = {
             "driver": os.getpid(),
             "ended": now,
@@ -154,7 +171,7 @@ class Recorder(Unsaved, tune.Callback):
             "metric": plan.choose_by.metric,
             "smaller_is_better": plan.choose_by.rank(1.0) < 0,
             "epsilon_spent": totals["epsilon_private"],
-            "epsilon_planned": self._planned,
+            "epsilon_planned": most,
             "delta": totals["delta"],
             "cluster": f"{len(sweep.capacity.nodes)} nodes, {cpus:g} cores, {gpus:g} GPUs",
         }
@@ -169,21 +186,6 @@ class Recorder(Unsaved, tune.Callback):
             "epochs": len(self._curves[digest]),
             "of": max(1, planned.config.trainer.epochs),
         }
-
-    @cached_property
-    def _planned(self) -> float:
-        """The budget, or what the private trials may cost together."""
-        plan = self.sweep.plan
-        if plan.budget is not None:
-            return plan.budget.epsilon
-        priced = zip(plan.trials, plan.cost.epsilons, strict=True)
-        private = [trial for trial, epsilon in priced if math.isfinite(epsilon)]
-        if not private:
-            return 0.0
-        counted = plan.size.held_out > 0
-        return cost_of(
-            private, num_classes=plan.size.num_classes, with_estimates=counted
-        ).epsilon_total
 
     def _with_figures(self, digest: str, end: dict[str, Any]) -> dict[str, Any]:
         if not end["finished"]:
@@ -313,4 +315,119 @@ def ledger_json(charges: Iterable[Charge]) -> str:
             for charge in charges
         ],
         indent=1,
+    )
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepOutcome:
+    """The outcome of a sweep; the JSON that `--json` prints.
+
+    Of `trials`, some were `skipped` (finished before), `finished` now, `failed` (of which some
+    requested releases `over_budget`), or are `left` for the next run. `epsilon_private` is the
+    price of the trials with noise alone, `labels` the numbers of labels to train on and of those
+    spoiled for audits; `finding`, `cost` and `spoiled` are texts, `league` names the features'
+    origin. `links` lead into the tracking pages, of its server or of `labeldp ui`.
+    """
+
+    experiment: str
+    tracking_uri: str
+    parent_run_id: str
+    trials: int
+    finished: int
+    failed: int
+    skipped: int
+    over_budget: int
+    left: int
+    results_dir: str
+    pareto: list[dict[str, Any]]
+    ledger: dict[str, Any]
+    report: str
+    tracked: bool
+    epsilon_private: float = 0.0
+    labels: dict[str, int] = field(default_factory=dict)
+    finding: tuple[str, ...] = ()
+    cost: str = ""
+    spoiled: str = ""
+    links: dict[str, str] = field(default_factory=dict)
+    league: str = ""
+
+
+def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
+    """Report on all trials of a sweep's folder, those of earlier commands too; close its run."""
+    plan = sweep.plan
+    folder = sweep.folder
+    tracker = sweep.tracker
+    charges = sweep.home.ledger()
+    identity = folder.identity()
+    totals = sweep_totals(charges, identity, delta=plan.delta)
+    labels = {"num_labels": plan.size.num_labels, "spoiled_labels": plan.audit.spoiled}
+    facts = {**totals, **labels}
+    # The ledger has releases of lines that this command leaves out: the folder has their trials.
+    records = folder.records()
+    now = recorder.records
+    failed = [record for record in now.values() if not record.finished]
+    left = plan.cost.trials - len(recorder.ended)
+    try:
+        releases = sentences(read_folder(folder.path).lines)
+    except ValueError:  # the ledger can't be read from the disk: the sweep ends without its words
+        releases = []
+    found = finding(list(records.values()), ledger=facts, choose_by=plan.choose_by)
+    private = write_report(
+        list(records.values()),
+        folder=folder.path,
+        title=plan.sweep.name,
+        ledger=facts,
+        choose_by=plan.choose_by,
+        releases=releases,
+        left=left,
+    )
+    finished = sum(record.finished for record in recorder.ended.values())
+    tracked = recorder.close(
+        metrics={
+            "trials": plan.cost.trials,
+            "finished": finished,
+            "teachers_trained": identity.teachers_trained or 0,
+            "teachers_reused": identity.teachers_reused or 0,
+            **facts,
+        },
+        files=[folder.path / name for name in REPORT_FILES],
+        private=private,
+        texts={"ledger.json": ledger_json(charges)},
+        finished=finished == plan.cost.trials,
+    )
+    rows = front_rows(records.values(), choose_by=plan.choose_by, run_id=tracker.run_id)
+    return SweepOutcome(
+        trials=plan.cost.trials,
+        finished=len(now) - len(failed),
+        failed=len(failed),
+        skipped=len(sweep.skipped),
+        over_budget=sum(record.over_budget for record in failed),
+        left=left,
+        experiment=plan.sweep.name,
+        tracking_uri=shown(tracker.uri),
+        parent_run_id=tracker.parent_run_id,
+        results_dir=str(folder.path),
+        links=links(
+            shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
+            experiment=tracker.experiment_id,
+            runs=compared(
+                (tracker.run_id(digest), point.variant, same_epsilon(point.epsilon))
+                for point in points(records.values(), choose_by=plan.choose_by)
+                for digest in point.hashes
+                if tracker.run_id(digest)
+            ),
+        ),
+        pareto=rows,
+        ledger={name: totals[name] for name in OF_ALL},
+        epsilon_private=totals["epsilon_private"],
+        report=str(folder.path / REPORT_FILES[0]),
+        tracked=tracked,
+        finding=(*filter(None, [found.advice]), *found.sentences),
+        cost=found.cost,
+        labels=labels,
+        spoiled=found.spoiled,
+        league=sweep.data.public.provenance.words,
     )

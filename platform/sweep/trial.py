@@ -16,6 +16,7 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -27,7 +28,7 @@ from ray.exceptions import ActorUnavailableError
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
-from labeldp.mechanisms.error_sums import ErrorSums, error_estimates
+from labeldp.mechanisms.amounts import ErrorSums, error_estimates
 from labeldp.mechanisms.ledger import BudgetExceeded, stated
 from labeldp.mechanisms.score_histogram import (
     TOP_SHARE,
@@ -36,17 +37,15 @@ from labeldp.mechanisms.score_histogram import (
     ScoreEstimates,
     ScoreHistogram,
 )
-from labeldp.platform.settings.configuration import (
-    AshaStop,
-    Checkpoint,
-    TrialConfig,
-    provenance_of,
-)
+from labeldp.platform.cluster import beside_driver
+from labeldp.platform.records.results import write_model
+from labeldp.platform.settings.configuration import AshaStop, Checkpoint, TrialConfig, provenance_of
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism
 from labeldp.platform.sweep.search import Search
 from labeldp.platform.vault.label_home import LabelHome, TrialLabels
+from labeldp.trainers.data.files import inner_folder, replacing
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
@@ -155,6 +154,61 @@ class Checkpoints:
                 "results folder writable, or keep none with models.keep=false, and run again with "
                 "--resume auto"
             ) from error
+
+
+class Keeper:
+    """Writes and reads states, and has the names of trials that should stop early.
+
+    `start_keeper` makes an actor of it.
+    """
+
+    def __init__(self, folder: str, models: str) -> None:
+        """Use these folders for states and for models; they are created when first needed."""
+        self._folder = Path(folder)
+        self._models = Path(models)
+        self._stopped: set[str] = set()
+
+    def stop(self, digest: str) -> None:
+        """Name a trial that should stop."""
+        self._stopped.add(digest)
+
+    def stopped(self, digest: str) -> bool:
+        """Whether a trial should stop."""
+        return digest in self._stopped
+
+    def keep(self, digest: str, content: bytes) -> None:
+        """Keep a trial's state; an earlier one is replaced at once or not at all."""
+        # A cluster that runs already has an umask of its own; states hold released labels.
+        inner_folder(self._folder)
+        with replacing(self._folder / f"{digest}.state") as file:
+            file.write(content)
+
+    def find(self, digest: str) -> bytes | None:
+        """Return a trial's state, or None."""
+        try:
+            return (self._folder / f"{digest}.state").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    # A trial retries. Ray would tell a driver that ends about each of its own retries.
+    @ray.method(max_task_retries=0)
+    def keep_model(self, digest: str, files: Mapping[str, bytes]) -> None:
+        """Keep a trained model's files."""
+        write_model(self._models, digest, files)
+
+
+def forget(folder: Path, digest: str) -> None:
+    """Delete the state of a trial that has ended."""
+    with contextlib.suppress(OSError):
+        (folder / f"{digest}.state").unlink()
+
+
+def start_keeper(folder: Path, models: Path) -> Any:
+    """Start a `Keeper` as an actor beside the driver, for states and for trained models."""
+    # All that it must remember is on disk, so one that died is restarted and called again. It has
+    # forgotten which trials should stop: those train on.
+    actor = beside_driver(Keeper, max_restarts=-1, max_task_retries=-1)
+    return actor.remote(str(folder), str(models))
 
 
 def run_trial(

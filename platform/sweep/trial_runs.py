@@ -17,15 +17,14 @@ from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
 from labeldp.platform.cluster import capacity
-from labeldp.platform.records.checkpoints import start_keeper
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.settings.sweep import CannotFit, Resources, ensembles_of
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder, Unsaved
-from labeldp.platform.sweep.trial import EarlyStops, rung_metric, tune_trial
-from labeldp.platform.vault.teacher_pool import pool_size, train_ensemble
+from labeldp.platform.sweep.trial import EarlyStops, rung_metric, start_keeper, tune_trial
+from labeldp.platform.vault.actors import pool_size, train_ensemble
 from labeldp.trainers.methods.pate import TeacherVotes
 
 #: Restarts of a trial whose worker died. An error that a trial raises is final.

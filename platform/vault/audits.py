@@ -7,7 +7,7 @@ the owner's alone and begin with `private/`, except the `epsilon_m_*`, which the
 
 Where a model is made of one release, by a mechanism that acted on each label by itself, that
 release is audited too: the likelihood ratio is the best attack on it, and one run proves nearly all
-there is to prove (`auditing.release_audit`).
+there is to prove (`auditing.canaries`).
 """
 
 import hmac

@@ -1,6 +1,6 @@
 """Where labels live: the one object that holds true labels, canaries, votes and audits.
 
-A sweep has its home in an actor on the driver's node (`home_proxy`), a fit in its own process
+A sweep has its home in an actor on the driver's node (`actors`), a fit in its own process
 (`shared_vault`). Trials request releases and answers from it, and send it their confidences to be
 audited, once. They never see a true label, a vote, which labels the canaries replaced, or a figure
 made of any of those: these go to the owner, who has the token that the home was made with.
@@ -57,8 +57,7 @@ from labeldp.platform.vault.audits import (
     evidence_path,
     own_release,
 )
-from labeldp.platform.vault.vault_store import SqliteStore
-from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
+from labeldp.platform.vault.vault_store import SqliteStore, VoteJournal, VoteStore
 from labeldp.trainers.data.files import inner_folder
 from labeldp.trainers.methods.pate_settings import VOTES_VERSION, EnsembleConfig
 

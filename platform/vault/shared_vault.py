@@ -19,7 +19,6 @@ import json
 import os
 import secrets
 import threading
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -91,9 +90,7 @@ class PublicSide:
                 f"{self.num_labels} labels; it must name each of them by a whole number or a text, "
                 "the same one in every fit"
             )
-        # Earlier versions, which kept no values, took two spellings of a name for two people.
-        names = self.people if self.values is None else self.names
-        if len(np.unique(names)) < self.num_labels:
+        if len(np.unique(self.names)) < self.num_labels:
             raise ValueError(
                 "rows names one label twice; every row has a label of its own, whose name differs "
                 "by more than white space or zeros of a number"
@@ -111,7 +108,7 @@ class PublicSide:
 
     @cached_property
     def names(self) -> NDArray[np.str_]:
-        """`people` as texts [N], however earlier versions wrote them."""
+        """`people` as texts [N]: 7 and "07" are one."""
         assert self.people is not None
         return np.array([normal_name(name) for name in self.people.tolist()])
 
@@ -306,11 +303,8 @@ class SharedVault:
             return None
         file = self.folder / "id"
         if not file.exists():
-            # That of a vault made before vaults had one may be in its state folder.
-            kept = (self.folder / "fits").glob("*/vault.db")
-            known = filter(None, (Witness().vault_of(read_ledger(each).vault) for each in kept))
             made = file.with_name(f".id-{secrets.token_hex(8)}")
-            made.write_text(next(known, None) or secrets.token_hex(16))
+            made.write_text(secrets.token_hex(16))
             with suppress(FileExistsError):  # another process was first
                 os.link(made, file)
             made.unlink()
@@ -499,15 +493,15 @@ def _side_of(folder: Path) -> PublicSide:
     try:
         known: dict[str, Any] = {
             name: np.load(file, allow_pickle=False)
-            for name in ("people", "values")  # vaults of earlier versions hold no values
+            for name in ("people", "values")
             if (file := folder / f"{name}.npy").exists()
         }
         facts = dict(json.loads((folder / "fit.json").read_text()))
-        digest = facts.pop("values_digest", "")  # and no digest of them
+        digest = facts.pop("values_digest")
         side = PublicSide(**facts, **known)
-        if side.key == folder.name.rpartition("-")[0] and digest in ("", side.values_digest):
+        if side.key == folder.name.rpartition("-")[0] and digest == side.values_digest:
             return side
-    except (OSError, EOFError, ValueError, TypeError, AttributeError) as error:
+    except (OSError, EOFError, KeyError, ValueError, TypeError, AttributeError) as error:
         why = str(error)
     raise StoreUnusable(
         f"{folder} has changed since its labels were locked away: fit.json, people.npy or "
@@ -572,12 +566,9 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     if with_values:
         people, values = map(np.concatenate, zip(*with_values, strict=True))
         person_of = _joined(people, values, count=len(everybody))
-    # Without values: features with several lists of names are the same people's, or may be.
-    lists = {(side.rows, tuple(side.names.tolist())) for side in named}
-    doubted = {rows for rows, times in Counter(rows for rows, _ in lists).items() if times > 1}
     ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
     for side, charges in paid:
-        if side.people is None or (side.values is None and side.rows in doubted):
+        if side.people is None:
             ledger.include(charges, num_labels=side.num_labels)
             continue
         ledger.add_failures(charges)

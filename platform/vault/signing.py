@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -88,13 +87,6 @@ def _anybody_signs(key: str) -> bool:
     return coordinate % _PRIME in _LOW_ORDER
 
 
-def _pem() -> ModuleType:
-    """Return the module that reads PEM files of the extra `signing`."""
-    from cryptography.hazmat.primitives import serialization
-
-    return serialization
-
-
 def signing_key() -> "Ed25519PrivateKey | None":
     """Return the private key in the file that `LABELDP_SIGNING_KEY` names; None where it is unset.
 
@@ -105,6 +97,7 @@ def signing_key() -> "Ed25519PrivateKey | None":
     if not place:
         return None
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
     with suppress(OSError):  # a file that is not there is told below
         mode = os.stat(place).st_mode
@@ -113,7 +106,7 @@ def signing_key() -> "Ed25519PrivateKey | None":
     try:
         if os.stat(place).st_mode & 0o007:
             raise ValueError("other users can read it: chmod 600")
-        key = _pem().load_pem_private_key(read_bytes(place), password=None)
+        key = load_pem_private_key(read_bytes(place), password=None)
         if not isinstance(key, Ed25519PrivateKey):
             raise ValueError(f"it is a {type(key).__name__}")
     except (OSError, ValueError, TypeError) as error:
@@ -237,9 +230,10 @@ def public_key(key: str) -> str:
         found = key.lower()
     else:
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+        from cryptography.hazmat.primitives.serialization import load_pem_public_key
 
         try:
-            loaded = _pem().load_pem_public_key(read_bytes(key))
+            loaded = load_pem_public_key(read_bytes(key))
             if not isinstance(loaded, Ed25519PublicKey):
                 raise ValueError(f"it is a {type(loaded).__name__}")
         except (OSError, ValueError) as error:

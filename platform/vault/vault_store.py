@@ -1,31 +1,47 @@
-"""Releases and charges on disk, in one SQLite database.
+"""Releases and charges on disk, in one SQLite database; and votes of teacher ensembles.
 
 A charge and its release land together, in one transaction: a process that is killed, a disk that is
 full or a folder that becomes read-only leaves either both lines or none. No release is handed out
 before the user's state folder knows its line (`witness`): a store without all lines that are known
 of it was restored, copied or edited, and is refused.
+
+Training teachers is what costs; noise is not. Votes are stored under a hash of all that decides
+them, one byte per teacher and query, and every setting of the noise reads the same ones. They are
+made of true labels without any noise, so only the owner may read their folder.
 """
 
 import hashlib
 import io
 import json
 import math
+import os
 import secrets
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
-from labeldp.trainers.data.files import NotOurs, open_regular, private_file
+from labeldp.trainers.data.files import (
+    NotOurs,
+    inner_folder,
+    open_private,
+    open_regular,
+    private_file,
+    private_folder,
+    replacing,
+)
 
 SCHEMA_VERSION = 1
 
@@ -105,12 +121,17 @@ class SqliteStore:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
                 if connection.execute("SELECT count(*) FROM vault").fetchone()[0] == 0:
-                    row = (SCHEMA_VERSION, salt or secrets.token_bytes(32))
-                    connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", row)
+                    facts = (SCHEMA_VERSION, salt or secrets.token_bytes(32))
+                    connection.execute("INSERT INTO vault VALUES (?, ?, NULL)", facts)
                 query = "SELECT version, salt FROM vault"
                 version, self._salt = connection.execute(query).fetchone()
                 _check_version(path, version)
-                self.id = _identity(connection, path)
+                found = connection.execute("SELECT id FROM identity").fetchone()
+                if found is None:
+                    found = (secrets.token_hex(16),)
+                    row = (*found, str(path.resolve()), "")
+                    connection.execute("INSERT INTO identity VALUES (?, ?, ?)", row)
+                self.id = str(found[0])
         self._vault = vault or self.id
         self._witness = Witness()
         self._compare(moved=moved)
@@ -246,26 +267,12 @@ class SqliteStore:
         return True
 
 
-# The store's identity
-
-
 def _check_version(path: Path, version: int) -> None:
     if version != SCHEMA_VERSION:
         raise StoreUnusable(
             f"{path} is a vault store of version {version}, but this labeldp reads version "
             f"{SCHEMA_VERSION}; use the labeldp that wrote it, or another folder with --results"
         )
-
-
-def _identity(connection: sqlite3.Connection, path: Path) -> str:
-    """Return the id of the store at `path`, which gets one if it has none."""
-    found = connection.execute("SELECT id FROM identity").fetchone()
-    if found is None:
-        found = (secrets.token_hex(16),)
-        # Its place was once a part of it, and earlier versions need one.
-        row = (*found, str(path.resolve()), "")
-        connection.execute("INSERT INTO identity VALUES (?, ?, ?)", row)
-    return str(found[0])
 
 
 def behind(path: Path, missing: Sequence[Line]) -> str:
@@ -393,3 +400,126 @@ def _read_array(content: bytes) -> NDArray[Any]:
     else:
         values = np.frombuffer(content, kind, size, header.tell())
     return values.reshape(shape, order="F" if turned else "C")
+
+
+# Votes of ensembles
+
+
+@contextmanager
+def _votes_explained(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except NotOurs as error:
+        raise ValueError(f"votes can't be kept: {error} with --results") from error
+    except OSError as error:
+        raise ValueError(
+            f"votes can't be kept in {path} ({error.strerror or error}); free the disk, or choose "
+            "another folder with --results, and run again: votes that are there are kept"
+        ) from error
+
+
+class VoteStore:
+    """A folder of votes for its owner alone, with 32 secret random bytes for its life, `salt`."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        with _votes_explained(folder):
+            private_folder(folder)
+            self.salt = _secret(folder / "salt")
+
+    def key(self, *, labels: NDArray[np.int64], facts: Mapping[str, Any]) -> str:
+        """Return the address of an ensemble's votes.
+
+        True labels with canaries [N] enter through a secret of this folder only; `facts` are all
+        else that decides the votes, plain values.
+        """
+        keyed = hashlib.blake2b(labels.tobytes(), key=self.salt, digest_size=16)
+        keyed.update(json.dumps(facts, sort_keys=True, default=str).encode())
+        return keyed.hexdigest()
+
+
+class VoteJournal:
+    """The votes of one ensemble: a file for each batch of teachers, in any order."""
+
+    def __init__(self, folder: Path, *, teachers: int, queries: int, classes: int) -> None:
+        """Read what is there; files that are damaged or of others are left out."""
+        self.folder = folder
+        self.teachers = teachers
+        self.queries = queries
+        self._classes = classes
+        self._votes: dict[int, NDArray[np.uint8]] = {}
+        self._read()
+
+    @property
+    def finished(self) -> set[int]:
+        """Teachers whose votes are here."""
+        return set(self._votes)
+
+    def votes(self) -> NDArray[np.uint8]:
+        """Return all votes [T, Q]."""
+        missing = [t for t in range(self.teachers) if t not in self._votes]
+        if missing:
+            raise ValueError(
+                f"{len(missing)} of {self.teachers} teachers have not voted yet in {self.folder}; "
+                "run the sweep again to train them"
+            )
+        return np.stack([self._votes[teacher] for teacher in range(self.teachers)])
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold the folder for writing; the lock goes with the process, however it ends."""
+        lock = FileLock(self.folder / "lock", timeout=0, mode=0o600)
+        with _votes_explained(self.folder):
+            inner_folder(self.folder)
+            try:
+                lock.acquire()
+            except Timeout as error:
+                raise ValueError(
+                    f"another process is training the ensemble of {self.folder}; wait until it ends"
+                ) from error
+        try:
+            self._read()
+            yield
+        finally:
+            lock.release()
+
+    def append(self, teachers: Sequence[int], votes: NDArray[np.uint8]) -> None:
+        """Keep the votes [n, Q] of a batch of teachers, all of them or none."""
+        if votes.shape != (len(teachers), self.queries) or votes.dtype != np.uint8:
+            raise ValueError(
+                f"votes have shape {votes.shape} of {votes.dtype}; {len(teachers)} teachers and "
+                f"{self.queries} queries need [{len(teachers)}, {self.queries}] of uint8"
+            )
+        if votes.size and votes.max() >= self._classes:
+            raise ValueError(f"a teacher votes for class {votes.max()} of {self._classes}")
+        place = self.folder / f"{min(teachers)}.npz"
+        with _votes_explained(self.folder), replacing(place) as file:
+            np.savez(file, key=self.folder.name, teachers=np.asarray(teachers), votes=votes)
+        self._votes.update(zip(teachers, votes, strict=True))
+
+    def _read(self) -> None:
+        self._votes.clear()
+        for path in self.folder.glob("*.npz"):
+            try:
+                with open_regular(path) as file, np.load(file, allow_pickle=False) as kept:
+                    if kept["key"] == self.folder.name:  # votes of this ensemble
+                        pairs = zip(kept["teachers"].tolist(), kept["votes"], strict=True)
+                        self._votes.update(pairs)
+            except (BadZipFile, EOFError, KeyError, ValueError):
+                continue
+
+
+def _secret(path: Path) -> bytes:
+    try:
+        with open(open_private(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+            file.write(secrets.token_bytes(32))
+    except FileExistsError:
+        pass
+    for _ in range(100):  # another process may be about to fill it
+        # A file that somebody else chose, or can reach by another name, is not a secret.
+        with open(open_private(path, os.O_RDONLY), "rb") as file:
+            found = file.read(33)
+        if len(found) == 32:
+            return found
+        time.sleep(0.05)
+    raise ValueError(f"{path} is damaged; move its folder away to train teachers again")

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.benchmarks.benchmark import BENCHMARKS, Benchmark, commit, machine
-from tests.benchmarks.hot_paths import large, mechanisms, platform, training
+from tests.benchmarks.hot_paths import mechanisms, platform, training
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _PAGE = _ROOT / "docs" / "performance.md"
@@ -90,7 +90,7 @@ def write_table(rows: Sequence[dict[str, Any]], file: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    assert mechanisms and training and platform and large  # whose imports fill the list
+    assert mechanisms and training and platform  # whose imports fill the list
     known = {each.name: each for each in BENCHMARKS}
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.bench", description=__doc__)
     parser.add_argument("--only", nargs="+", action="extend", choices=known, metavar="NAME")

@@ -35,8 +35,7 @@ from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.files import DatasetMissing, private_folder, replacing
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, load
 from labeldp.trainers.data.splits import League
-from labeldp.trainers.encoders.image_encoder import build
-from labeldp.trainers.encoders.pretraining import described, pretrain
+from labeldp.trainers.encoders.image_encoder import build, described, pretrain
 from labeldp.trainers.methods.settings import (
     AlibiConfig,
     AlibiPriorConfig,
@@ -50,17 +49,9 @@ from labeldp.trainers.methods.settings import (
 )
 from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import (
-    LABEL_SMOOTHING,
-    Flip,
-    Schedule,
-    fast_training,
-)
+from labeldp.trainers.settings.schedules import LABEL_SMOOTHING, Flip, Schedule, fast_training
 from labeldp.trainers.settings.trainer import TrainerConfig
-from labeldp.trainers.settings.training import (
-    LearnerConfig,
-    SelfSupervisedConfig,
-)
+from labeldp.trainers.settings.training import LearnerConfig, SelfSupervisedConfig
 from tests.benchmarks.benchmark import commit, machine
 
 _SMALL_LIMIT = 100

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,9 @@ from labeldp.platform.api.result import load
 from labeldp.platform.settings.configuration import DataSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Resources, Sweep, Variant
-from labeldp.platform.sweep.hours import Images
+from labeldp.platform.sweep.cost import has_gpu, made_up_images, rate_of_steps, seconds_of
 from labeldp.trainers.base import ModelName
-from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.pate_settings import TeacherKind
 from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.models.learner import OnLabels
@@ -61,9 +62,10 @@ class Size:
     steps: int
     epochs: int
     teacher_steps: int
-    images: Images
+    images: DataSize
 
 
+CIFAR = DataSize(num_classes=10, num_labels=0, has_test_split=True, shape=(3, 32, 32))
 FULL = Size(
     model=ModelName.WIDE_RESNET28,
     width=4,
@@ -71,7 +73,7 @@ FULL = Size(
     steps=100,
     epochs=6,
     teacher_steps=100,
-    images=Images(shape=(3, 32, 32), num_classes=10, train=50_000, test=10_000),
+    images=replace(CIFAR, num_labels=50_000, num_test=10_000),
 )
 SMALL = Size(
     model=ModelName.SMALL_CNN,
@@ -80,7 +82,7 @@ SMALL = Size(
     steps=2,
     epochs=2,
     teacher_steps=2,
-    images=Images(shape=(3, 32, 32), num_classes=10, train=400, test=100),
+    images=replace(CIFAR, num_labels=400, num_test=100),
 )
 
 
@@ -89,44 +91,28 @@ SMALL = Size(
 
 def rates(size: Size) -> Iterator[dict[str, Any]]:
     """Yield images a second of each loop, plain and recorded, and of the network alone."""
+    network = {"model": size.model, "width": size.width}
     for precision in (Precision.FP32, Precision.AUTO):
         fast = precision is Precision.AUTO
-        for batch in size.batches:
-            for capture in (False, True):
-                how = Performance(precision=precision, channels_last=fast, capture=capture)
-                facts = {"batch": batch, "precision": precision.value, "recorded": capture}
-                yield {"loop": "ALIBI", **facts, "rate": alibi_rate(size, batch, how)}
-                yield {"loop": "network alone", **facts, "rate": network_rate(size, batch, how)}
+        for batch, capture in product(size.batches, (False, True)):
+            how = Performance(precision=precision, channels_last=fast, capture=capture)
+            facts = {"batch": batch, "precision": precision.value, "recorded": capture}
+            alibi = LearnerConfig(**network, batch_size=batch, augment=True)
+            rate, _ = rate_of_steps(alibi, size.images, how, steps=size.steps)
+            yield {"loop": "ALIBI", **facts, "rate": rate}
+            yield {"loop": "network alone", **facts, "rate": network_rate(size, batch, how)}
     for capture in (False, True):
         how = Performance(precision=Precision.AUTO, channels_last=True, capture=capture)
-        config = FixMatchConfig(model=size.model, width=size.width, steps_per_epoch=size.steps)
-        labels = np.arange(100) % 10
-        trainer = FixMatch(
-            config,
-            data=size.images.made_up(max(1000, 7 * config.batch_size)),
-            examples=np.arange(100),
-            labels=labels,
-            seed=0,
-            performance=how,
-        )
-        seconds = seconds_of_epoch(trainer)
+        fixmatch = FixMatchConfig(**network)
+        rate, seconds = rate_of_steps(fixmatch, size.images, how, steps=size.steps)
         yield {
             "loop": "FixMatch",
-            "batch": config.examples_a_step,
+            "batch": fixmatch.examples_a_step,
             "precision": "auto",
             "recorded": capture,
-            "rate": size.steps * config.examples_a_step / seconds,
+            "rate": rate,
             "milliseconds_a_step": 1000 * seconds / size.steps,
         }
-
-
-def alibi_rate(size: Size, batch: int, performance: Performance) -> float:
-    """Images a second of epochs of ALIBI's loop, without an evaluation."""
-    data = size.images.made_up(batch * size.steps)
-    config = LearnerConfig(model=size.model, width=size.width, batch_size=batch, augment=True)
-    labels = np.arange(batch * size.steps) % 10
-    learner = OnLabels(config, data=data, labels=labels, seed=0, performance=performance)
-    return batch * size.steps / seconds_of_epoch(learner)
 
 
 def network_rate(size: Size, batch: int, performance: Performance) -> float:
@@ -158,16 +144,6 @@ def network_rate(size: Size, batch: int, performance: Performance) -> float:
     return batch * size.steps / (time.perf_counter() - begun)
 
 
-def seconds_of_epoch(trainer: Any) -> float:
-    """Seconds of the second epoch; the first chooses kernels and records."""
-    trainer.epoch()
-    wait(trainer.device)
-    begun = time.perf_counter()
-    trainer.epoch()
-    wait(trainer.device)
-    return time.perf_counter() - begun
-
-
 def wait(device: torch.device) -> None:
     """Wait until a device has done what it was asked for."""
     if device.type == "cuda":
@@ -196,7 +172,7 @@ def sweep_of(size: Size, data: str) -> Sweep:
     return Sweep(
         name="gpu_sweep",
         base=TrialConfig(
-            data=DataSettings(name=data, limit=size.images.train),
+            data=DataSettings(name=data, limit=size.images.num_labels),
             trainer=alibi,
             performance=Performance(precision=Precision.AUTO, channels_last=True),
         ),
@@ -260,28 +236,23 @@ def sweep_with_a_kill(folder: Path, *, small: bool) -> dict[str, Any]:
 
 def hours_against_clock(size: Size) -> dict[str, float]:
     """Seconds of some epochs of ALIBI by the plan's measure, and by the clock."""
-    from labeldp.platform.settings.sweep import PlannedTrial
-    from labeldp.platform.sweep import hours
-
-    on_gpu = hours.has_gpu()
-    trainer = sweep_of(size, "cifar10").base.trainer
-    config = replace(sweep_of(size, "cifar10").base, trainer=replace(trainer, epochs=size.epochs))
-    trial = PlannedTrial(variant="ALIBI", config=config, point={})
-    images = size.images
-    parts = trial.config.trainer.work(images.train)
-    planned = sum(hours._seconds(part, images, config.performance, measured=True) for part in parts)
+    config = sweep_of(size, "cifar10").base
+    how = config.performance
+    images = replace(size.images, num_test=0)  # an epoch of this clock judges nothing
+    parts = config.trainer.work(images.num_labels)
+    planned = sum(seconds_of(part, images, how, measured=True) for part in parts)
     learner = OnLabels(
         config.trainer.learner(),
-        data=images.made_up(images.train),
-        labels=np.arange(images.train) % 10,
+        data=made_up_images(images, images.num_labels),
+        labels=np.arange(images.num_labels) % 10,
         seed=0,
-        performance=config.performance,
+        performance=how,
     )
     begun = time.perf_counter()
     for _ in range(size.epochs):
         learner.epoch()
     wait(learner.device)
-    return {"planned": planned, "clock": time.perf_counter() - begun, "on_gpu": float(on_gpu)}
+    return {"planned": planned, "clock": time.perf_counter() - begun, "on_gpu": float(has_gpu())}
 
 
 def table(found: Mapping[str, Any]) -> str:

@@ -17,10 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from labeldp.platform.cli.encoders import ridge
+from labeldp.platform.cli.models import ridge
 from labeldp.trainers.data.labelled_data import load
-from labeldp.trainers.encoders.image_encoder import ImageEncoder, build
-from labeldp.trainers.encoders.pretraining import Pretraining, described
+from labeldp.trainers.encoders.image_encoder import ImageEncoder, Pretraining, build, described
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.training import SelfSupervisedConfig
 

@@ -1,11 +1,8 @@
 """Nodes, the tracking server and the disk fail while a sweep runs in this process."""
 
 import math
-import socket
-import subprocess
 import sys
 import threading
-import urllib.request
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,13 +15,12 @@ from torch import nn
 
 from labeldp.platform.settings.sweep import Resources
 from labeldp.platform.sweep import recorder, trial_runs
-from tests.faults.processes import end_all, family, wait_until
+from tests.faults.processes import TrackingServer, free_port, wait_until
 from tests.faults.small_sweep import SWEEP, TRIALS
 from tests.faults.sweep_runs import (
     TIME_LIMIT_SECONDS,
     Ending,
     check_tracking,
-    own_environment,
     records,
     run_here,
 )
@@ -32,61 +28,15 @@ from tests.faults.sweep_runs import (
 pytestmark = [pytest.mark.fault, pytest.mark.ray_cluster]
 
 
-class TrackingServer:
-    """`mlflow server` with its runs in a database in `folder`; ends with the `with` block."""
-
-    def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port: int = probe.getsockname()[1]
-        self.uri = f"http://127.0.0.1:{self.port}"
-        self._folder = folder
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def __enter__(self) -> "TrackingServer":
-        self.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        if self._process is not None:
-            self.kill()
-
-    def start(self) -> None:
-        command = [
-            *(sys.executable, "-m", "mlflow", "server", "--host=127.0.0.1", f"--port={self.port}"),
-            *("--workers=1", f"--backend-store-uri=sqlite:///{self._folder / 'server.db'}"),
-            f"--artifacts-destination={(self._folder / 'artifacts').as_uri()}",
-        ]
-        # Its runners of jobs are ten processes that nothing here needs.
-        environment = {**own_environment(), "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-        with open(self._folder / "server.log", "ab") as log:
-            self._process = subprocess.Popen(
-                command,
-                cwd=self._folder,
-                env=environment,
-                stdout=log,
-                stderr=log,
-                start_new_session=True,
-            )
-        wait_until(self._answers, what="the tracking server answers", seconds=180)
-
-    def kill(self) -> None:
-        """End it as a power cut would, with all that it started."""
-        assert self._process is not None
-        seen = family(self._process.pid)
-        self._process.kill()
-        self._process.wait()
-        self._process = None
-        end_all(seen)
-
-    def _answers(self) -> bool:
-        log = (self._folder / "server.log").read_text()
-        assert self._process is not None and self._process.poll() is None, log
-        try:
-            with urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
-                return bool(answer.status == 200)
-        except OSError:
-            return False
+def tracking_server(folder: Path) -> TrackingServer:
+    """`mlflow server` with its runs in a database in `folder`."""
+    port = free_port()
+    command = [
+        *(sys.executable, "-m", "mlflow", "server", "--host=127.0.0.1", f"--port={port}"),
+        *("--workers=1", f"--backend-store-uri=sqlite:///{folder / 'server.db'}"),
+        f"--artifacts-destination={(folder / 'artifacts').as_uri()}",
+    ]
+    return TrackingServer(command, port, folder=folder)
 
 
 class Mischief:
@@ -131,7 +81,7 @@ def test_nodes_and_the_tracking_server_may_die(
     command = ["--results", str(results), "--address", cluster.address]
     monkeypatch.setattr(recorder, "RETRY_SECONDS", 1.0)
     monkeypatch.setattr(trial_runs, "TELL_SECONDS", 2.0)
-    with TrackingServer(tmp_path) as server:
+    with tracking_server(tmp_path) as server:
         monkeypatch.setenv("MLFLOW_TRACKING_URI", server.uri)
         first, second = (cluster.add_node(num_cpus=1, num_gpus=1) for _ in range(2))
         acts = [

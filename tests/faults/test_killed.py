@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.vault.vote_store import VoteJournal
+from labeldp.platform.vault.vault_store import VoteJournal
 from tests.faults import ensemble_sweep
 from tests.faults.ensemble_sweep import TEACHERS
 from tests.faults.processes import alive, titled, wait_until

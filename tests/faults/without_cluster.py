@@ -15,13 +15,13 @@ from ray import tune
 from ray._private.dict import flatten_dict
 
 from labeldp.platform.cluster import Capacity
-from labeldp.platform.records import checkpoints, tracking
+from labeldp.platform.records import tracking
 from labeldp.platform.sweep import open_sweep, trial_runs
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder
-from labeldp.platform.sweep.trial import EarlyStops, tune_trial
+from labeldp.platform.sweep.trial import EarlyStops, Keeper, tune_trial
 from labeldp.platform.sweep.trial_runs import SuggestionSearcher
-from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome
 from tests.platform.sweep.stores import copy_store
 
@@ -45,7 +45,7 @@ def without_cluster() -> Iterator[None]:
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
-        patch.object(home_proxy, "start", LabelHome),
+        patch.object(actors, "start_home", LabelHome),
         patch.object(tracking, "_create_whole", copy_store),
     ):
         yield
@@ -62,7 +62,7 @@ def _connected(address: str | None) -> Iterator[Capacity]:
 
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
     """What Tune does, one trial at a time."""
-    keeper = Here(checkpoints.Keeper(str(sweep.folder.checkpoints), str(sweep.folder.models)))
+    keeper = Here(Keeper(str(sweep.folder.checkpoints), str(sweep.folder.models)))
     searcher = SuggestionSearcher(recorder) if sweep.suggestions else None
     rule = sweep.plan.sweep.stop
     by = sweep.plan.choose_by

@@ -56,7 +56,6 @@ class Declared(Undeclared):
 NO_MECHANISMS = {
     "mechanisms.release_store.Charge": "a line of the ledger, with the failures that were charged",
     "trainers.settings.trainer.PlannedCharge": "a plan, with failures that its mechanism declares",
-    "mechanisms.pate.releases._NoisyCounts": "the published price of what `PateAnswers` releases",
     "platform.vault.witness.Line": "a line of a ledger, with its price as text",
     "mechanisms.accounting.PureMechanism": "what pure mechanisms have in common",
     "mechanisms.accounting.GaussianMechanism": "what two mechanisms have in common",

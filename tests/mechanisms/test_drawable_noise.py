@@ -9,10 +9,8 @@ import pytest
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountNoise, AmountSums
+from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountNoise, AmountSums, ErrorSums
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.randomized_response import BitFlip, RandomizedResponse
@@ -23,7 +21,7 @@ from labeldp.mechanisms.randomness import (
     discrete_laplace,
     generator_for,
 )
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault

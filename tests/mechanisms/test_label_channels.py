@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.auditing.release_audit import ratio_scores
+from labeldp.mechanisms.auditing.canaries import ratio_scores
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import (
     BitFlipFamily,
@@ -16,7 +16,6 @@ from labeldp.mechanisms.label_channels import (
     LaplaceFamily,
     PerLabel,
     SubsetFamily,
-    best_subset_size,
     mean_error,
 )
 from labeldp.mechanisms.randomized_response import (
@@ -115,8 +114,3 @@ def test_epsilon_is_where_the_privacy_profile_falls_to_delta(
         assert channel.epsilon(delta=0.0) == channel.largest == strength
         mirrored = math.exp(-strength) * channel.right_beyond(most)
         assert channel.wrong_beyond(most) == pytest.approx(mirrored) and mirrored > 0
-
-
-def test_two_classes_are_randomized_response() -> None:
-    assert SubsetSelection(epsilon=1.0, num_classes=2).subset_size == 1
-    assert best_subset_size(epsilon=1.0, num_classes=2) == 1

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import label_moments
 from labeldp.mechanisms.accounting import L2_SENSITIVITY
-from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
 from labeldp.mechanisms.randomness import AnyGenerator, SecureEntropy, SecureGenerator
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 6))
 WEIGHTS /= np.linalg.norm(WEIGHTS, axis=1).max()
@@ -101,16 +101,3 @@ def test_noise_is_discrete_laplace_of_half_of_epsilon(secure: bool) -> None:
     counts = mechanism.release(labels, torch.arange(20_000), generator=generator).numpy()
     expected = math.sqrt(2 * math.exp(-0.4)) / (1 - math.exp(-0.4))
     assert (counts - [1, 0]).std() == pytest.approx(expected, rel=0.03)
-
-
-def test_priors_are_probabilities_of_each_example_s_cluster() -> None:
-    counts = np.array([[3, -1, 1], [-2, -1, 0], [0, 5, 0]])
-    clusters = np.array([2, 0, 1, 0])
-    prior = prior_from_histograms(counts, clusters)
-    quarters = np.array([[0, 4, 0], [3, 0, 1], [4 / 3, 4 / 3, 4 / 3], [3, 0, 1]])
-    np.testing.assert_allclose(prior, quarters / 4)
-    smooth = prior_from_histograms(counts, clusters, smoothing=1.0)
-    np.testing.assert_allclose(smooth[1], [4 / 7, 1 / 7, 2 / 7])
-    assert (smooth > 0).all()
-    tensor = prior_from_histograms(torch.from_numpy(counts), torch.from_numpy(clusters))
-    np.testing.assert_allclose(tensor.numpy(), prior)

@@ -19,14 +19,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, CoverageChoice
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums
+from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums, ErrorSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.coverage import CoverageChoice
-from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import (
     BitFlip,
@@ -34,7 +31,7 @@ from labeldp.mechanisms.randomized_response import (
     epsilon_from_keep_probability,
 )
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, cryptographic_generator
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import RUNS, assert_private, events_of

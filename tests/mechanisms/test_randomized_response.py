@@ -14,7 +14,6 @@ from labeldp.mechanisms.randomized_response import (
     PublishedClasses,
     RandomizedResponse,
     happens,
-    keep_probability,
     wrong_probability,
 )
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
@@ -50,10 +49,6 @@ def test_a_label_changes_with_the_probability_of_its_epsilon(epsilon: float) -> 
     for last, changed in ((1 - 0.5 * rest, True), (1 - rest - 2 * CELL, False)):
         noisy = mechanism.release(LABELS, generator=Scripted(*script, last, 0.5))
         assert ((noisy != LABELS) == changed).all()
-
-
-def test_probabilities_and_epsilon_at_their_ends() -> None:
-    assert keep_probability(epsilon=math.inf, num_classes=3) == 1.0
 
 
 @pytest.mark.parametrize("epsilon", [2e-6, 1.0, 30.0, 36.5, 500.0])

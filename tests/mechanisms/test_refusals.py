@@ -28,7 +28,7 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate, CorrectCount
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums, to_levels
+from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountSums, ErrorSums, to_levels
 from labeldp.mechanisms.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
@@ -37,16 +37,14 @@ from labeldp.mechanisms.calibration import (
     price_laplace,
 )
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection, optimal_channel
-from labeldp.mechanisms.cluster_prior import ClusterHistograms, prior_from_histograms
-from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_channels import best_subset_size
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, PrivacyLedger
 from labeldp.mechanisms.pate.accounting import CheckNoise
-from labeldp.mechanisms.pate.calibration import price_for_any_votes
+from labeldp.mechanisms.pate.aggregators import price_for_any_votes
 from labeldp.mechanisms.pate.decisions import Decisions
 from labeldp.mechanisms.pate.published_cost import AnswerPrice, ReleaseNoise, public_rule
-from labeldp.mechanisms.pate.vote_leakage import Defense, fit_concentration
+from labeldp.mechanisms.pate.vote_leakage import Defense
 from labeldp.mechanisms.randomness import (
     SecureGenerator,
     SeededNoise,
@@ -54,7 +52,12 @@ from labeldp.mechanisms.randomness import (
     normal,
     on_lattice,
 )
-from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
+from labeldp.mechanisms.release_store import Charge
+from labeldp.mechanisms.rr_with_prior import (
+    ClusterHistograms,
+    RRWithPrior,
+    tempered,
+)
 from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
 from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
@@ -179,9 +182,6 @@ SUBSET = partial(SubsetSelection, epsilon=1.0, num_classes=10, subset_size=9)
 CHANNEL = partial(optimal_channel, prior=[0.5, 0.5], epsilon=1.0)
 MOMENTS = partial(LabelMoments(noise_std=1.0, num_classes=3).release, **DRAWN, weights=np.eye(2))
 HISTOGRAMS = partial(ClusterHistograms(epsilon=1.0, num_classes=3).release, **DRAWN, clusters=TWO)
-OF_HISTOGRAMS = partial(
-    prior_from_histograms, counts=np.array([[1.0, 2.0]]), clusters=ints(0), smoothing=0.0
-)
 WITH_PRIOR = partial(RRWithPrior(epsilon=1.0).release, **DRAWN, prior=HALVES)
 NOISY = partial(RRWithPrior(epsilon=1.0).log_likelihood, noisy=ints(0), prior=[[0.9, 0.1, 0.0]])
 SHARP = partial(tempered, logits=np.array([[0.0, 0.0], [0.0, -INF]]), temperature=1.0)
@@ -191,6 +191,10 @@ ERRORS = partial(ErrorSums(epsilon=1.0).release, levels=TWO, guesses=np.zeros(2)
 BITS = partial(rr.BitFlip(epsilon=1.0, num_classes=3).log_likelihood, bits=np.eye(3))
 BITS_1 = partial(SecureGenerator, bits=DRAWS, word_bits=1)
 SEED = partial(SeededNoise, seed=0, draw=0)
+HOME = partial(LabelVault, labels=TWO, num_classes=2)
+LINE = Charge(
+    key="", event=PureEvent(epsilon=1.0), indices=None, mechanism={}, failure_probability=0.0
+)
 VAULT = LabelVault(labels=np.arange(4) % 2, num_classes=2)
 SHARDS = partial(VAULT.partition, teachers=4, seed=0)
 LEDGER = partial(PrivacyLedger(num_labels=10).charge, PureEvent(epsilon=1.0), indices=TWO)
@@ -233,10 +237,6 @@ RELEASES: list[Row] = [
     (HISTOGRAMS, {"clusters": ints(0, -1)}, r"clusters\[1\] is -1"),
     (HISTOGRAMS, {"clusters": np.array([0.0, 1.0])}, "float64"),
     *out_of_range(partial(ClusterHistograms, epsilon=1.0, num_classes=2), epsilon=[1e-12]),
-    (OF_HISTOGRAMS, {"counts": np.array([[1.0, 2.0], [NAN, 0.0]])}, "counts row 1"),
-    (OF_HISTOGRAMS, {"counts": np.ones(3)}, "counts has shape"),
-    (OF_HISTOGRAMS, {"clusters": ints(0, 1)}, r"clusters\[1\] is 1"),
-    *out_of_range(OF_HISTOGRAMS, smoothing=[-1.0]),
     (WITH_PRIOR, {"prior": [[0.5, 0.5], [0.5, 0.4]]}, "prior row 1 .* sum 0.9"),
     (WITH_PRIOR, {"prior": np.array([0.5, 0.5])}, "shape"),
     (WITH_PRIOR, {"prior": HALVES[:1]}, "prior has 1 rows and labels 2"),
@@ -287,6 +287,8 @@ RELEASES: list[Row] = [
             (ints(), "non-empty"),
         )
     ),
+    (HOME, {"labels": ints(0, 77)}, NOT_A_CLASS + ".*1 of 2"),
+    *out_of_range(partial(LINE.is_beyond, training=0), training=[None]),
     (SHARDS, {"teachers": 5}, "teachers is 5.*but there are 4 labels"),
     (SHARDS, {"teachers": 0}, "teachers is 0.*least 1"),
 ]
@@ -354,9 +356,7 @@ REQUEST = partial(pate.PateAnswers, aggregator=GNMAX(), queries=1, max_answers=1
 ANSWERED = partial(REQUEST().release, votes=ints(3, 1)[None], generator=DRAWS)
 NEIGHBORS = partial(pate.NeighborAnswers, **REQUEST.keywords, queries_per_label=1)
 CHANCES = partial(pate.answer_log_probabilities, votes=[3, 1], noise_std=40.0)
-FOUND = partial(
-    pate.reconstruct, counts=[[9000, 500, 500]], noise_std=40.0, num_teachers=100, concentration=0.0
-)
+FOUND = partial(pate.reconstruct, counts=[[9000, 500, 500]], noise_std=40.0, num_teachers=100)
 OF_VOTES: list[Row] = [
     *out_of_range(LNMAX, scale=NOT_POSITIVE),
     *out_of_range(GNMAX, noise_std=NOT_POSITIVE),
@@ -463,12 +463,7 @@ OF_VOTES: list[Row] = [
     (FOUND, {"counts": [[1, 2, 3], [1, 2, -1]]}, "counts row 1 is .*-1"),
     (FOUND, {"counts": [[0.5, 0.5]]}, "counts row 0 is .*0.5"),
     (FOUND, {"counts": [[1, 2, 3], [0, 0, 0]]}, "counts row 1 is .*never answered"),
-    *out_of_range(
-        FOUND,
-        partial(fit_concentration, counts=[[3, 1]], noise_std=3.0, num_teachers=4),
-        num_teachers=(0, None),
-    ),
-    *out_of_range(FOUND, noise_std=[0.0], concentration=[-1.0]),
+    *out_of_range(FOUND, num_teachers=(0, None), noise_std=[0.0]),
     (FOUND, {"num_teachers": 5}, "cannot come from 5 teachers at noise_std 40.*check"),
     (FOUND, {"noise_std": 1e-6}, "too small beside"),
     (CHANCES, {"votes": [3]}, r"votes has shape \(1,\)"),

@@ -12,14 +12,11 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import GaussianMechanism, PureEvent, epsilon_of
-from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.accuracy_estimate import CorrectCount, CoverageChoice
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.amounts import AmountChannel, AmountSums
+from labeldp.mechanisms.amounts import AmountChannel, AmountSums, ErrorSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.mechanisms.coverage import CoverageChoice
-from labeldp.mechanisms.error_sums import ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
@@ -32,7 +29,7 @@ from labeldp.mechanisms.randomized_response import (
 )
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_store import address, describe, is_of, read_event, write_event
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
@@ -213,7 +210,7 @@ def test_other_public_inputs_or_labels_make_another_release_with_other_noise(
     assert vault.epsilon(delta=0.0) == 0.5 * (len(REQUESTS) - 1)  # two are of different labels
 
 
-@pytest.mark.parametrize("name", ["LaplaceNoise", "PateAnswers"])
+@pytest.mark.parametrize("name", ["LaplaceNoise", "PateAnswers", "AmountSums"])
 def test_a_namesake_of_a_mechanism_of_ours_is_refused(name: str) -> None:
     """It would be reported, published and audited as Laplace noise."""
     namesake = type(name, (NoiseAlone,), {"__module__": __name__})

@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import expit, logit, softmax
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
-from labeldp.mechanisms.amounts import LEVELS
-from labeldp.mechanisms.error_sums import ErrorSums, error_estimates
+from labeldp.mechanisms.amounts import LEVELS, ErrorSums, error_estimates
 from labeldp.mechanisms.randomness import SecureGenerator, discrete_laplace
 from labeldp.mechanisms.score_histogram import (
     ScoreCells,
@@ -297,7 +296,7 @@ def exact(level: int, guess: float, largest: float) -> NDArray[np.int64]:
     """Sums of one amount without their noise."""
     mechanism = ErrorSums(epsilon=1.0, largest=largest)
     generator = np.random.default_rng(0)
-    with patch("labeldp.mechanisms.error_sums.discrete_laplace", return_value=0):
+    with patch("labeldp.mechanisms.amounts.discrete_laplace", return_value=0):
         return mechanism.release(np.array([level]), np.array([guess]), generator=generator)
 
 

@@ -13,7 +13,6 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.published_cost import release_epsilon
 from labeldp.mechanisms.randomness import (
     LATTICE,
     Digits,
@@ -236,22 +235,6 @@ def test_a_published_cost_lies_on_a_public_lattice() -> None:
     off = (sums - value) / noise_std - noise  # to the nearest multiple, so half a step at most
     assert np.abs(off).max() * LATTICE <= 0.5001
     assert stats.kstest((sums - value) / noise_std, stats.norm.cdf).pvalue > LEVEL
-
-
-def test_a_published_cost_has_the_law_of_plain_noise() -> None:
-    votes = np.tile([[248, 2], [235, 15]], (500, 1))
-    arguments: dict[str, Any] = {
-        "noise_std": 40.0,
-        "threshold": 200.0,
-        "sigma1": 150.0,
-        "delta": 1e-5,
-        "order": 8.0,
-    }
-    bounds = [
-        [release_epsilon(votes, **arguments, generator=make(seed)).rdp for seed in range(60)]
-        for make in (source, np.random.default_rng)
-    ]
-    assert stats.ks_2samp(*bounds).pvalue > LEVEL
 
 
 def test_a_mechanism_that_can_not_is_refused_and_nothing_is_charged() -> None:

@@ -21,7 +21,6 @@ from labeldp.mechanisms.accounting import (
     RenyiEvent,
 )
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import RandomizedResponse
@@ -40,6 +39,7 @@ from labeldp.mechanisms.release_store import (
     read_event,
     write_event,
 )
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.mechanisms.vault import LabelVault, Release
 from tests.mechanisms.test_ledger import line
 
@@ -185,15 +185,6 @@ def test_a_fork_of_a_vault_draws_nothing() -> None:
     assert home.release(rr()).key == kept.key and len(home.charges()) == 1
 
 
-def test_labels_that_a_vault_refuses_are_not_shown() -> None:
-    labels = np.array([0, 1, 8391, 8391])
-    with pytest.raises(
-        ValueError, match=r"labels\[2\] is not one of the classes.*2 of 4"
-    ) as caught:
-        LabelVault(labels=labels, num_classes=4)
-    assert "8391" not in str(caught.value)
-
-
 def test_a_vault_shows_nothing_and_is_not_copied() -> None:
     home = vault()
     assert repr(home) == "LabelVault(num_labels=40, num_classes=4)" and home.num_classes == 4
@@ -324,12 +315,6 @@ def test_a_line_of_held_out_labels_touches_none_to_train_on(
     indices: list[int] | None, beyond: bool
 ) -> None:
     assert line(PureEvent(epsilon=1.0), indices=indices).is_beyond(4) is beyond
-
-
-def test_how_many_labels_are_trained_on_has_to_be_a_number() -> None:
-    unknown: Any = None
-    with pytest.raises(ValueError, match="training"):
-        line(PureEvent(epsilon=1.0)).is_beyond(unknown)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from labeldp.platform.records import tracking
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import open_sweep
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from tests.platform.cli.asked import swept
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import copy_store, new_store

@@ -9,7 +9,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from tests.platform.cli.asked import swept
 from tests.platform.sweep.stores import copy_store
 

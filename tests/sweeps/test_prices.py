@@ -11,15 +11,14 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.vault import Shard
-from labeldp.platform.report import published
-from labeldp.platform.report.published import Published, published_for
+from labeldp.platform.report.paper_figures import Published, published_for, published_rows
 from labeldp.platform.settings.configuration import flatten
 from labeldp.platform.settings.sweep import SweepOptions
 from labeldp.platform.sweep import block_check, trial_runs
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.driver import run_sweep
-from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import plan_of, prepare
-from labeldp.platform.vault.vote_store import VoteJournal
+from labeldp.platform.vault.vault_store import VoteJournal
 from tests.faults.without_cluster import without_cluster
 from tests.source_tree import ROOT, sources
 
@@ -74,7 +73,7 @@ def test_presets_of_the_papers_tables_plan_every_published_number(tmp_path: Path
             assert sized.needs_gpu == (preset == "paper")
             for trial in trials:
                 found[preset].update(published_for(flatten(trial.config)))
-    known = {row for row, _ in published.rows()}
+    known = {row for row, _ in published_rows()}
     assert {row.source for row in known - found["paper"]} == {"Papernot et al. 2018, Table 1"}
     # At home ALIBI on CIFAR-10 has another noise, which has no published number.
     assert found["home"] < found["network"] == found["paper"]

@@ -1,11 +1,29 @@
 """Small data sets in the formats that the real ones are published in, written for tests."""
 
+import json
 import struct
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from labeldp.trainers.data.labelled_data import LabelledData, labelled
+from labeldp.trainers.data.own_data import read_own
+from labeldp.trainers.data.own_files import OwnSource
+from labeldp.trainers.data.preprocessing import Preprocessing
+
+
+def load_own(source: OwnSource) -> LabelledData:
+    """Read a user's own files, as a sweep does."""
+    return labelled("own", read_own(source))
+
+
+def read_back(preprocessing: Preprocessing) -> Preprocessing:
+    """What comes out of the two files of a model."""
+    plain = json.loads(json.dumps(preprocessing.described(), allow_nan=False))
+    arrays = {name: np.array(array) for name, array in preprocessing.arrays().items()}
+    return Preprocessing.restored(plain, arrays)
 
 
 def images(count: int, *shape: int, seed: int = 0) -> NDArray[np.uint8]:

@@ -23,8 +23,8 @@ from labeldp.platform.settings.configuration import (
 from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
+from labeldp.trainers.base import ExtensionError
 from labeldp.trainers.data.catalog import DATASETS, find
-from labeldp.trainers.extensions import ExtensionError
 from labeldp.trainers.methods.settings import AlibiConfig
 from tests.platform.cli.asked import refusal
 from tests.source_tree import ROOT

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.trainers.base import ModelName
-from labeldp.trainers.data.columns import Columns
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
+from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.splits import Splits
 from labeldp.trainers.methods.pate_settings import (
     AggregatorKind,

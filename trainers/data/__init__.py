@@ -4,7 +4,7 @@
 |---|---|
 | named data sets, their files and downloads | `catalog` |
 | published formats | `published` |
-| a user's files | `own_files` |
+| a user's files | `own_files`, `tables` |
 | a user's rows as features, labels and a split | `own_data` |
 | rows as numbers, in training and later | `columns`, `preprocessing` |
 | size and validity of a data set | `splits` |

@@ -27,7 +27,7 @@ from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import IO, Any
 
-from labeldp.trainers.base import near_miss
+from labeldp.trainers.base import Registry, near_miss
 from labeldp.trainers.data import published
 from labeldp.trainers.data.files import (
     DatasetMissing,
@@ -39,7 +39,6 @@ from labeldp.trainers.data.files import (
     whole_file,
 )
 from labeldp.trainers.data.splits import Splits
-from labeldp.trainers.extensions import Registry
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,51 +1,212 @@
-"""Columns of a table as features: types, missing values, dates and categories, of features alone.
+"""Columns of a table: their types, and numbers, dates and names of classes as people write them.
 
-Numbers are standardized and text becomes one column per category, both as the training rows have
-them. A number that is missing becomes the median of its column; where training rows lack some, an
-indicator column marks them. Missing text is a category of its own. Dates are days since 1970.
-Text that is all numbers or dates of one form (`written`) is read so, and the form is kept.
+A column of features is public: it is read where all of its values agree on one form, which the
+model keeps. A label is secret: it is read by itself, whatever the others are.
 
-Their preparation is fitted once (`Numbers` for a matrix, `Columns` for named columns). It
-prepares these rows, testing rows, and every row that a model predicts later.
-
->>> import numpy as np
->>> fitted = Columns.fit({"age": [20.0, 40.0, None], "city": ["Bern", None, "Rome"]})
->>> fitted({"age": [30, None], "city": ["Oslo", None]})
-array([[0., 0., 0., 0., 0.],
-       [0., 1., 0., 0., 1.]], dtype=float32)
+>>> form_of(["$1,234.50", "(7)", "19"])
+'1,234.5 $'
+>>> form_of(["31/12/2026 8:30", "01/02/2027 23:59"])
+'%d/%m/%Y %H:%M'
+>>> form_of(["01/02/2026", "03/04/2026"])  # is the day or the month first?
+''
+>>> [class_name(label) for label in (1, 1.0, "1.0 ", True, "TRUE", "no")]
+['1', '1', '1', 'true', 'true', 'no']
 """
 
 import difflib
+import math
 import numbers
 import re
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, ClassVar
+from itertools import islice
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
+from labeldp.mechanisms.persons import normal_name
 from labeldp.trainers.data.files import FileRefused, check_unpacked
-from labeldp.trainers.data.sparse_rows import Sentences, SparseRows
-from labeldp.trainers.data.stored import Step
-from labeldp.trainers.data.written import (
-    ISO,
-    MISSING,
-    form_of,
-    forms_in,
-    in_words,
-    of_dates,
-    values_in,
+
+#: Texts that pandas takes for a missing value, and with signs that people write for one.
+MISSING_WORDS = (
+    "",
+    "#N/A",
+    "#N/A N/A",
+    "#NA",
+    "-1.#IND",
+    "-1.#QNAN",
+    "-NaN",
+    "-nan",
+    "1.#IND",
+    "1.#QNAN",
+    "<NA>",
+    "N/A",
+    "NA",
+    "NULL",
+    "NaN",
+    "None",
+    "n/a",
+    "nan",
+    "null",
 )
+MISSING = (*MISSING_WORDS, "?", "-")
+#: A longer text is no number and no date.
+_LONGEST = 40
+#: So many different texts show the forms that a column may have, of numbers and of dates.
+_NUMBERS_TRIED = 100
+_DATES_TRIED = 10
+_UNIT = (
+    r"%|[A-Z]{0,2}[$£¥¢\u20a0-\u20cf]|USD|EUR|GBP|CHF|JPY|CNY|INR|SEK|NOK|DKK|PLN|CZK|AUD|CAD|NZD"
+)
+_BETWEEN = r"'\u2019\s"
+_NUMBER = {
+    mark: re.compile(
+        rf"[-\u2212+(]?\s?(?P<before>{_UNIT})?\s?[-\u2212+(]?(?P<digits>(?=\{mark}?\d)"
+        rf"(?:[1-9]\d{{0,2}}(?:[{other}{_BETWEEN}]\d{{2,3}})*[{other}{_BETWEEN}]\d{{3}}|\d*)"
+        rf"(?:\{mark}\d*)?(?:[eE][-+]?\d+)?)\s?(?P<after>{_UNIT})?\)?"
+    )
+    for mark, other in (".,", ",.")
+}
+_DATES = (
+    "%Y-%m-%d",
+    "%d/%m/%Y",
+    "%m/%d/%Y",
+    "%Y/%m/%d",
+    "%d.%m.%Y",
+    "%d-%m-%Y",
+    "%m-%d-%Y",
+    "%d/%m/%y",
+    "%m/%d/%y",
+    "%d %b %Y",
+    "%d-%b-%Y",
+    "%d-%b-%y",
+    "%b %d, %Y",
+    "%d %B %Y",
+)
+_TIMES = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
+#: As pandas calls it, with and without times and zones.
+ISO = "ISO8601"
+_DATE_FORMS = (
+    *(f"{date} {time}".strip() for date in _DATES for time in ("", *_TIMES)),
+    ISO,
+    "%Y-%m-%d %H:%M:%S UTC",
+    "%Hh%M",
+    *_TIMES,
+)
+#: Scores of games (2:1) are no times of day.
+_DATE_LIKE = re.compile(r"(?!.*[:h]\d(?!\d)).*\d.*")
+
+
+def number_in(text: str, *, mark: str = ".") -> tuple[float, str] | None:
+    """Return a number and its unit, "" without one; None if the text is no such number.
+
+    Signs of currencies and % are units, which change nothing: 97% is 97. Numbers in brackets are
+    negative. `mark` stands before decimals; the other one of point and comma, blanks and
+    apostrophes may stand between thousands.
+    """
+    text = text.strip()
+    found = _NUMBER[mark].fullmatch(text) if len(text) <= _LONGEST else None
+    if found is None or text.count("(") != text.count(")") or (found["before"] and found["after"]):
+        return None
+    plain = re.sub(rf"[{'.,'.replace(mark, '')}{_BETWEEN}]", "", found["digits"])
+    size = float(plain.replace(mark, "."))
+    negative = any(sign in text[: found.start("digits")] for sign in "-\u2212(")
+    return -size if negative else size, found["before"] or found["after"] or ""
+
+
+def forms_in(texts: Iterable[str]) -> list[str]:
+    """Return forms of the first texts: `1,234.5 $` or `1.234,5`, and formats of `strptime`."""
+    found = set()
+    for place, text in enumerate(islice(dict.fromkeys(texts), _NUMBERS_TRIED)):
+        for mark, form in ((".", "1,234.5"), (",", "1.234,5")):
+            if (number := number_in(text, mark=mark)) is not None:
+                found.add(f"{form} {number[1]}".rstrip())
+        if place < _DATES_TRIED and len(text) <= _LONGEST and _DATE_LIKE.fullmatch(text):
+            found |= {form for form in _DATE_FORMS if _is_date(text.strip(), form)}
+    return sorted(found, key=lambda form: (form != ISO, form))
+
+
+def of_dates(form: str) -> bool:
+    """Whether it is a form of dates, and not of numbers."""
+    return not form.startswith("1")
+
+
+def _is_date(text: str, form: str) -> bool:
+    try:
+        _ = datetime.fromisoformat(text) if form == ISO else datetime.strptime(text, form)
+    except ValueError:
+        return False
+    return True
+
+
+def form_of(texts: Sequence[str]) -> str:
+    """Return the form of all texts; "" if they have none, or several with other values.
+
+    Whole numbers as text are names (postcodes), unless others in the column show more.
+    """
+    distinct = list(dict.fromkeys(texts))
+    if all(text.isdigit() for text in distinct):
+        return ""
+    read = {form: values_in(distinct, form) for form in forms_in(distinct)}
+    fits = [form for form, values in read.items() if not (values != values).any()]
+    dates = [read[form] for form in fits if of_dates(form)]
+    agree = all((values == dates[0]).all() for values in dates)
+    return fits[0] if fits and agree else ""
+
+
+def values_in(texts: Sequence[str | None], form: str) -> NDArray[Any]:
+    """Return texts as numbers, or as `datetime64` [N]; NaN or NaT for one of another form."""
+    if of_dates(form):
+        import pandas as pd
+
+        plain = pd.Series([text and text.strip() for text in texts], dtype=object)
+        dates = pd.to_datetime(plain, format=form, errors="coerce", utc=True)
+        return np.asarray(dates.dt.tz_localize(None).to_numpy())
+    # An amount may lack its sign, but .97 and 97% in one column are not what they seem.
+    units = ("%",) if form.endswith("%") else ("", form[8:])
+    known: dict[str | None, float] = {None: math.nan}
+    for text in {*texts} - {None}:
+        found = number_in(str(text), mark=form[5])
+        known[text] = math.nan if found is None or found[1] not in units else found[0]
+    return np.array([known[text] for text in texts], dtype=np.float64)
+
+
+def example(form: str) -> str:
+    """Return a value in this form."""
+    day = datetime(2026, 12, 31)
+    return day.strftime(form.replace(ISO, "%Y-%m-%d")) if of_dates(form) else form
+
+
+def in_words(form: str) -> str:
+    """Return what a column of this form holds."""
+    kind = "dates" if of_dates(form) else "numbers"
+    return kind if form == "1,234.5" else f"{kind} as {example(form)}"
+
+
+def class_name(value: object) -> str:
+    """Return the name of a label or a class: the same for one value in every kind of file."""
+    text = normal_name(value)
+    return text.lower() if text.lower() in ("true", "false") else text
+
+
+def class_places(labels: Iterable[Any], classes: Iterable[Any]) -> NDArray[np.int64]:
+    """Return the place of each label among the classes by name [N], -1 for none."""
+    known = {class_name(name): place for place, name in enumerate(classes)}
+
+    def place(label: object) -> int:
+        found = known.get(str(label))  # nearly always, and in a tenth of the time
+        return known.get(class_name(label), -1) if found is None else found
+
+    return np.fromiter(map(place, labels), np.int64)
+
 
 #: A column of more categories names single rows, and its one-hot encoding is a lookup table.
 MOST_CATEGORIES = 1000
-#: The longest string, and the longest that can name a category.
+#: The longest string.
 MOST_CHARACTERS = 1_000_000
-_LONGEST_CATEGORY = 10_000
 #: A column of text with so many values holds sentences if more than this share of them differ and
 #: have so many words on average.
 _FEWEST_SENTENCES = 20
@@ -164,8 +325,8 @@ def _with_none(array: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
     return text
 
 
-def _days(dates: NDArray[Any]) -> NDArray[np.float64]:
-    """Dates as days since 1970, with fractions; NaT as NaN."""
+def days_of(dates: NDArray[Any]) -> NDArray[np.float64]:
+    """Return dates as days since 1970, with fractions; NaT as NaN [N]."""
     since = dates.astype("datetime64[us]") - np.datetime64(0, "us")
     return np.where(np.isnat(since), np.nan, since / _DAY)
 
@@ -348,272 +509,8 @@ def _listed(values: Sequence[Any]) -> str:
     return f"{shown}, ... ({len(values)} in all)" if len(values) > 8 else shown or "none"
 
 
-# ------------------------------------------------------------------------------------- encoders
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Numbers(Step):
-    """A matrix of numbers less the training rows' mean, over their deviation.
-
-    Attributes:
-        mean: Of each column of the training rows, float64 [D].
-        std: Likewise; infinity for a column that never changes, which becomes zeros.
-        median: Replacement of a missing number [D].
-        indicated: Places of columns whose missing numbers have an indicator column, after all
-            others [I].
-        dates: Whether it is one column of dates, taken as days.
-        form: Of the text of such a column, or of one of numbers (see `written`).
-        scaled: Whether features are in single precision. Numbers that stay as they are need double.
-    """
-
-    kind: ClassVar[str] = "numbers"
-
-    mean: NDArray[np.float64]
-    std: NDArray[np.float64]
-    median: NDArray[np.float64]
-    indicated: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
-    names: tuple[str, ...] | None = None
-    dates: bool = False
-    form: str = ""
-    scaled: bool = True
-
-    @classmethod
-    def fit(
-        cls, train: NDArray[Any], *, names: Sequence[str] | None = None, form: str = ""
-    ) -> "Numbers":
-        """Learn from the training rows: numbers [N, D], NaN where one is missing, or dates."""
-        if dates := train.dtype.kind == "M":
-            train = _days(train)
-        median, gaps = _medians(train)
-        if gaps.any():
-            train = np.where(np.isnan(train), median.astype(train.dtype), train)
-        with np.errstate(over="ignore", invalid="ignore"):
-            mean = train.mean(axis=0, dtype=np.float64)
-            squares = sum(((rows - mean) ** 2).sum(axis=0) for rows in _chunks(train))
-            std = np.sqrt(squares / len(train))
-        for place in np.flatnonzero(~np.isfinite(std)):
-            refuse_infinite(train, what="training features", names=names)
-            raise ValueError(
-                f"column {_column(place, names)} holds numbers too large to standardize; rescale it"
-            )
-        # Rounding leaves noise in a constant column, not a signal.
-        std[std <= 1e-12 * np.abs(mean)] = np.inf
-        return cls(
-            mean=mean,
-            std=std,
-            median=median,
-            indicated=np.flatnonzero((gaps > 0) & (gaps < len(train))),
-            names=None if names is None else tuple(names),
-            dates=dates,
-            form=form,
-        )
-
-    def __call__(self, rows: Any, *, what: str = "features") -> NDArray[np.floating]:
-        """Return features [N, D + I] of rows [N, D] or of columns by name.
-
-        `what` is a noun for messages.
-        """
-        if form := self.form or (ISO if self.dates else ""):
-            rows = {name: _as_written(name, column, form) for name, column in rows.items()}
-        width = len(self.mean)
-        matrix = matrix_of(rows, width=width, names=self.names)
-        refuse_infinite(matrix, what=what, names=self.names)
-        result = np.empty((len(matrix), *self.shape), dtype=self.dtype)
-        for some, target in zip(_chunks(matrix), _chunks(result), strict=True):
-            gaps = np.isnan(some) if matrix.dtype.kind == "f" else None
-            if gaps is not None and gaps.any():
-                some = np.where(gaps, self.median.astype(some.dtype), some)
-            target[:, :width] = (some - self.mean) / self.std
-            target[:, width:] = 0 if gaps is None else gaps[:, self.indicated]
-        return result
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one output row."""
-        return (len(self.mean) + len(self.indicated),)
-
-    @property
-    def dtype(self) -> type[np.floating]:
-        """Type of an output number."""
-        return np.float32 if self.scaled else np.float64
-
-    def as_they_are(self) -> "Numbers":
-        """Return the same without a scale."""
-        nothing = np.zeros_like(self.mean)
-        one = np.ones_like(self.std)
-        return replace(self, mean=nothing, std=one, scaled=False)
-
-
-def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-    """Median of each column's numbers [D], 0 where there are none, and how many are missing [D]."""
-    median = np.zeros(train.shape[1])
-    gaps = np.zeros(train.shape[1], dtype=np.int64)
-    for place, column in enumerate(train.T):
-        if column.dtype.kind == "f":
-            absent = np.isnan(column)
-            gaps[place] = absent.sum()
-            column = column[~absent] if gaps[place] else column
-        if len(column):
-            with np.errstate(over="ignore", invalid="ignore"):
-                median[place] = np.median(column)
-    return median, gaps
-
-
-def _as_written(name: str, column: NDArray[Any], form: str) -> NDArray[Any]:
-    missing = is_missing(column)
-    had = f"the training rows had {in_words(form)} there"
-    if column.dtype.kind == "O":
-        values = values_in(column.tolist(), form)
-        if len(bad := np.flatnonzero((values != values) & ~missing)):
-            raise RowsRefused(f"row {bad[0]}, column {name!r} is {column[bad[0]]!r}; {had}")
-        column = values
-    elif of_dates(form) and column.dtype.kind != "M" and not missing.all():
-        raise RowsRefused(f"column {name!r} holds numbers; {had}")
-    return _days(column) if column.dtype.kind == "M" else column
-
-
-def _as_text(name: str, column: NDArray[Any]) -> NDArray[Any]:
-    if column.dtype.kind == "b":
-        return column.astype(str).astype(object)
-    if column.dtype.kind == "O":
-        return column
-    if not is_missing(column).all():
-        held = "dates" if column.dtype.kind == "M" else "numbers"
-        raise RowsRefused(f"column {name!r} holds {held}; the training rows had text there")
-    return np.full(len(column), None)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Categories(Step):
-    """A column of text: one feature per category of the training rows, in alphabetical order."""
-
-    kind: ClassVar[str] = "categories"
-
-    categories: tuple[str, ...]
-    indicated: bool = False
-
-    @classmethod
-    def fit(cls, column: NDArray[Any], *, name: str) -> "Categories":
-        """Learn from the training rows [N]."""
-        missing = is_missing(column)
-        categories = sorted(set(column[~missing].tolist()))
-        if (longest := max(map(len, categories), default=0)) > _LONGEST_CATEGORY:
-            raise ValueError(
-                f"column {name!r} has {longest:,} characters in a row, and the name of a category "
-                f"has {_LONGEST_CATEGORY:,} at most; leave the column out (data.drop={name})"
-            )
-        if len(categories) > MOST_CATEGORIES:
-            raise ValueError(
-                f"column {name!r} has {len(categories)} categories in {len(column)} rows, more "
-                f"than {MOST_CATEGORIES}; leave it out if it names single rows, or store it as "
-                "a number"
-            )
-        return cls(categories=tuple(categories), indicated=bool(missing.any()))
-
-    def __call__(
-        self, rows: Mapping[str, NDArray[Any]], *, what: str = "features"
-    ) -> NDArray[np.float32]:
-        """Return a named column's features [N, D]; zeros for a category that is not known."""
-        ((name, column),) = rows.items()
-        missing = is_missing(column)
-        column = _as_text(name, column)
-        one_hot = np.zeros((len(column), *self.shape), dtype=np.float32)
-        place = {category: number for number, category in enumerate(self.categories)}
-        places = np.fromiter((place.get(text, -1) for text in column), np.int64, len(column))
-        known = np.flatnonzero(places >= 0)
-        one_hot[known, places[known]] = 1
-        if self.indicated:
-            one_hot[missing, -1] = 1
-        return one_hot
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one output row."""
-        return (len(self.categories) + self.indicated,)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Columns(Step):
-    """The columns of a table as features: numbers (see `Numbers`), text one-hot, and sentences.
-
-    Attributes:
-        beside: Whether the words of sentences come beside the features, as `SparseRows`.
-    """
-
-    kind: ClassVar[str] = "columns"
-
-    names: tuple[str, ...]
-    parts: tuple[Numbers | Categories | Sentences, ...]
-    beside: bool = False
-
-    @classmethod
-    def fit(
-        cls, train: Mapping[str, Any], *, text: TextColumns = TextColumns.CATEGORY
-    ) -> "Columns":
-        """Learn from training rows: column name -> values [N], as `column_values` takes them."""
-        parts: list[Numbers | Categories | Sentences] = []
-        for name, given in train.items():
-            column, form = learned_values(name, given)
-            if column.dtype.kind == "b":
-                column = column.astype(str).astype(object)
-            if text is TextColumns.TFIDF and is_sentences(column):
-                parts.append(Sentences.fit(column.tolist()))
-            elif column.dtype.kind == "O":
-                parts.append(Categories.fit(column, name=name))
-            else:
-                parts.append(Numbers.fit(column[:, None], names=[name], form=form))
-        return cls(names=tuple(train), parts=tuple(parts))
-
-    def __call__(self, rows: object, *, what: str = "features") -> Any:
-        """Return features [N, D] of a DataFrame or of columns by name.
-
-        A category that no training row has is a row of zeros among its column's features.
-        """
-        found = named_columns(rows, names=self.names)
-        count = len(next(iter(found.values()))) if found else 0
-        kinds = {each.dtype for each in self.parts if isinstance(each, Numbers)}
-        result = np.empty((count, *self.shape), dtype=np.result_type(np.float32, *kinds))
-        words: list[Any] = []
-        plain = np.ones(result.shape[1], bool)
-        start = 0
-        for name, encode in zip(self.names, self.parts, strict=True):
-            (width,) = encode.shape
-            some = slice(start, start + width)
-            # A column without rows is of no type in most tables.
-            if isinstance(encode, Sentences):
-                plain[some] = False
-                if count:
-                    words.append(encode.words(_as_text(name, found[name]).tolist()))
-                    result[:, some] = encode(words[-1])
-            elif count:
-                result[:, some] = encode({name: found[name]}, what=what)
-            start += width
-        if not words or not self.beside:
-            return result
-        beside = sparse.hstack(words, "csr")
-        return SparseRows(dense=result, sparse=beside, plain=np.flatnonzero(plain))
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Shape of one output row."""
-        return (sum(each.shape[0] for each in self.parts),)
-
-    def as_they_are(self, *, beside: bool = False) -> "Columns":
-        """Return the same without a scale of numbers."""
-        parts = (each.as_they_are() if isinstance(each, Numbers) else each for each in self.parts)
-        return replace(self, parts=tuple(parts), beside=beside)
-
-
-def standardized(fitted: Columns | Numbers, train: object, test: object) -> dict[str, Any]:
-    """Return features of both parts and what made them, as `Splits` has them."""
-    return {
-        "train_features": fitted(train, what="training features"),
-        "test_features": fitted(test, what="testing features"),
-        "preprocessing": fitted,
-    }
-
-
-def _chunks(matrix: NDArray[Any]) -> list[NDArray[Any]]:
+def chunks(matrix: NDArray[Any]) -> list[NDArray[Any]]:
+    """Return blocks of rows that fit into memory once more."""
     return [matrix[i : i + _CHUNK_ROWS] for i in range(0, len(matrix), _CHUNK_ROWS)]
 
 
@@ -623,7 +520,7 @@ def refuse_infinite(
     """Refuse infinity, and NaN unless numbers may be `missing`, by the first row and column."""
     if matrix.dtype.kind != "f":
         return
-    for start, rows in enumerate(_chunks(matrix)):
+    for start, rows in enumerate(chunks(matrix)):
         bad = np.argwhere(np.isinf(rows) if missing else ~np.isfinite(rows))
         if len(bad):
             row, place = bad[0]
@@ -631,11 +528,12 @@ def refuse_infinite(
             if matrix.dtype == np.float16 and np.isinf(rows[row, place]):
                 half = " (half precision ends at 65,504: make them in single precision)"
             raise ValueError(
-                f"{what} row {start * _CHUNK_ROWS + row}, column {_column(place, names)} "
+                f"{what} row {start * _CHUNK_ROWS + row}, column {column_of(place, names)} "
                 f"is {rows[row, place]}; features must be finite: drop such rows or fill them in"
                 f"{half}"
             )
 
 
-def _column(place: np.integer[Any], names: Sequence[str] | None) -> str:
+def column_of(place: np.integer[Any], names: Sequence[str] | None) -> str:
+    """Return a column's name, or its place if it has none, for messages."""
     return str(place) if names is None else repr(names[int(place)])

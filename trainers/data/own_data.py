@@ -26,18 +26,18 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.amounts import to_levels
 from labeldp.mechanisms.persons import Groups, kept_rows
 from labeldp.trainers.data.columns import (
-    Columns,
-    Numbers,
     RowsRefused,
     TextColumns,
     array_of,
     by_name,
+    class_name,
+    class_places,
     column_values,
     identifier,
     is_sentences,
     learned_values,
+    number_in,
     refuse_infinite,
-    standardized,
 )
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.own_files import (
@@ -51,6 +51,7 @@ from labeldp.trainers.data.own_files import (
     npy_array,
     read_rows,
 )
+from labeldp.trainers.data.preprocessing import Columns, Numbers, standardized
 from labeldp.trainers.data.splits import (
     HELD_OUT,
     NO_OUTSIDE_DATA,
@@ -65,7 +66,6 @@ from labeldp.trainers.data.splits import (
     images_of,
     of_amounts,
 )
-from labeldp.trainers.data.written import class_name, class_places, number_in
 
 
 def read_own(source: OwnSource) -> Splits:

@@ -20,8 +20,7 @@ ValueError: X.npy holds features alone; name the file of their labels: data.labe
 import difflib
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +34,7 @@ from labeldp.trainers.data.columns import (
     RowsRefused,
     TextColumns,
     column_values,
+    example,
     identifier,
     is_missing,
     is_sentences,
@@ -42,18 +42,15 @@ from labeldp.trainers.data.columns import (
     slips,
 )
 from labeldp.trainers.data.files import (
-    ANY_SIZE,
     DataFileError,
     DatasetMissing,
     FileRefused,
     check_archive,
-    check_unpacked,
     first_line,
     open_regular,
 )
-from labeldp.trainers.data.sparse_rows import MOST_DIRECTIONS
-from labeldp.trainers.data.tables import check_width, csv_table, refuse_twice
-from labeldp.trainers.data.written import example
+from labeldp.trainers.data.preprocessing import MOST_DIRECTIONS
+from labeldp.trainers.data.tables import csv_table, parquet_table
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,9 +60,6 @@ OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
 SPLIT = "split"
-#: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
-#: `use_threads=False`, too.
-_ALONE = {"pre_buffer": False}
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: How many classes there are, or their names in order.
 StatedClasses = int | Sequence[str]
@@ -201,26 +195,22 @@ def read_rows(source: OwnSource, *, first: OwnRows | None = None) -> OwnRows:
 
     With the rows of the first file it is the second one, whose columns of text are the same.
     """
-    path = source.path
-    labels = source.labels
-    prefix = "data."
-    text: list[str] = []
-    if first is not None:
-        path = source.test_path
-        labels = source.test_labels
-        prefix = "data.test_"
-        if isinstance(first.features, dict):
-            text = [name for name, column in first.features.items() if column.dtype == object]
+    prefix = "" if first is None else "test_"
+    path = source.path if first is None else source.test_path
     assert path is not None
-    file = existing(path, key=f"{prefix}path")
+    text: list[str] = []
+    if first is not None and isinstance(first.features, dict):
+        text = [name for name, column in first.features.items() if column.dtype == object]
+    file = existing(path, key=f"data.{prefix}path")
     match file.suffix.lower():
         case ".csv" | ".parquet" | ".xlsx":
             return _rows_of_table(_read_table(file, source, text=text), file, source)
         case ".npz":
             return _read_npz(file, source)
         case ".npy":
+            labels = source.labels if first is None else source.test_labels
             assert labels is not None
-            return _read_npy(file, existing(labels, key=f"{prefix}labels"), source)
+            return _read_npy(file, existing(labels, key=f"data.{prefix}labels"), source)
     raise DataFileError(
         f"{file} is not one of {', '.join(OWN_FILES)}; save the data as one of them"
     )
@@ -296,109 +286,24 @@ def _rows_of_table(table: "pyarrow.Table", file: Path, source: OwnSource) -> Own
     return OwnRows(features=columns, labels=labels, split=split, groups=groups)
 
 
-def parquet_table(
-    file: Path, *, columns: Sequence[str] | None = None, rows: range | None = None
-) -> "pyarrow.Table":
-    """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
-
-    With `columns` it has those of them that the file has, and with `rows` those of them: only the
-    groups of rows that hold them are read.
-    """
-    with _opened_parquet(file) as opened:
-        footer = opened.metadata
-        names = opened.schema_arrow.names
-        refuse_twice(names, file)
-        kept = [name for name in names if columns is None or name in columns]
-        wanted = range(footer.num_rows) if rows is None else rows
-        groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
-        ends = np.cumsum([0, *(group.num_rows for group in groups)])
-        places = np.flatnonzero((ends[:-1] < wanted.stop) & (ends[1:] > wanted.start)).tolist()
-        # A number takes 8 bytes when it is read, however few it takes in the file.
-        widths = (opened.schema.column(place).length for place in range(footer.num_columns))
-        count = sum(groups[place].num_rows for place in places)
-        unpacked = sum(groups[place].total_byte_size for place in places)
-        check_unpacked(file, max(count * sum(max(8, width) for width in widths), unpacked))
-        table = opened.read_row_groups(places, kept, use_threads=False)
-        start = ends[places[0]] if places else wanted.start
-        return _texts(table.slice(wanted.start - start, len(wanted)), file)
-
-
-def parquet_count(file: Path) -> int:
-    """Return the number of rows of a Parquet file."""
-    with _opened_parquet(file) as opened:
-        return int(opened.metadata.num_rows)
-
-
-#: Arrow's places in a text are of 32 bits.
-_MOST_TEXT = 2**31 - 1
-
-
-@contextmanager
-def _opened_parquet(file: Path) -> Iterator[Any]:
-    from pyarrow import lib, parquet
-
-    try:
-        with open_regular(file, most_bytes=ANY_SIZE) as opened:
-            stated = parquet.ParquetFile(opened, **_ALONE).schema
-            check_width(file, len(stated))
-            columns = (stated.column(place) for place in range(len(stated)))
-            # A text of a megabyte in all rows takes a megabyte in the file, and so it does here.
-            texts = [
-                column.path
-                for column in columns
-                if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
-            ]
-            yield parquet.ParquetFile(opened, **_ALONE, read_dictionary=texts)
-    except (lib.ArrowException, OSError, MemoryError) as error:
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
-        ) from error
-
-
-def _texts(table: "pyarrow.Table", file: Path) -> "pyarrow.Table":
-    """Return a table without dictionaries, if its texts fit into memory."""
-    from pyarrow import compute, types
-
-    size = 0
-    for place, held in enumerate(table.schema):
-        if not types.is_dictionary(held.type):
-            continue
-        column = table.column(place)
-        if not types.is_primitive(held.type.value_type):
-            for chunk in column.chunks:
-                lengths = compute.binary_length(chunk.dictionary).take(chunk.indices)
-                size += (own := compute.sum(lengths).as_py() or 0)
-                if own > _MOST_TEXT:
-                    raise DataFileError(
-                        f"{file}, column {held.name!r}, holds {own:,} bytes of text when unpacked, "
-                        f"and a column may hold {_MOST_TEXT:,}; shorten its texts, or leave it out"
-                    )
-            check_unpacked(f"{file}, column {held.name!r},", size)
-        table = table.set_column(place, held.name, column.cast(held.type.value_type))
-    return table
-
-
-def _stated(file: Path, found: Mapping[str, Any]) -> StatedClasses | None:
-    names = found.get("class_names")
-    count = found.get("num_classes")
+def _stated(file: Path, arrays: Mapping[str, NDArray[Any]]) -> StatedClasses | None:
+    count = arrays["num_classes"].squeeze().tolist() if "num_classes" in arrays else None
     if type(count) not in (int, type(None)):
         raise DataFileError(f"{file} states num_classes {count!r}; it must be a whole number")
-    if names is not None and count not in (None, len(names)):
+    if "class_names" not in arrays:
+        return count
+    names = tuple(map(str, arrays["class_names"].ravel()))
+    if count not in (None, len(names)):
         raise DataFileError(
             f"{file}: there are {len(names)} class_names for {count} classes; give one each or none"
         )
-    return count if names is None else tuple(map(str, names))
+    return names
 
 
 def _read_npz(file: Path, source: OwnSource) -> OwnRows:
     _refuse_columns(file, source)
     arrays = npz_arrays(file)
-    found: dict[str, Any] = {}
-    if "class_names" in arrays:
-        found["class_names"] = arrays["class_names"].ravel().tolist()
-    if (count := arrays.get("num_classes")) is not None:
-        found["num_classes"] = count.item() if count.size == 1 else count.tolist()
-    stated = _stated(file, found)
+    stated = _stated(file, arrays)
     if set(_FOUR) <= set(arrays):
         if source.split_column is not None:
             raise DataFileError(
@@ -547,11 +452,11 @@ class FileSeen:
     rows: int
     features: str
     columns: tuple[ColumnSeen, ...] = ()
-    labels: str
-    split: str
-    classes: StatedClasses | None
+    labels: str = "one per row"
+    split: str = ""
+    classes: StatedClasses | None = None
     bounds: tuple[float, float] | None = None
-    missing: tuple[Missing, ...]
+    missing: tuple[Missing, ...] = ()
 
 
 def describe(source: OwnSource) -> FileSeen:
@@ -559,20 +464,27 @@ def describe(source: OwnSource) -> FileSeen:
     assert source.path is not None
     file = existing(source.path, key="data.path")
     if file.suffix.lower() in (".csv", ".parquet", ".xlsx"):
-        return _table_seen(_read_table(file, source), source)
-    rows = read_rows(source)
+        seen = _table_seen(_read_table(file, source), source)
+    else:
+        seen = _arrays_seen(read_rows(source))
+    return replace(
+        seen,
+        split=_where_split(source, seen.split),
+        classes=seen.classes if source.classes is None else source.classes,
+        bounds=source.bounds,
+        missing=(*seen.missing, *_unsaid(source, seen)),
+    )
+
+
+def _arrays_seen(rows: OwnRows) -> FileSeen:
     assert isinstance(rows.features, np.ndarray)
     shape = " x ".join(map(str, rows.features.shape[1:]))
     what = f"images of {shape}" if rows.features.ndim > 2 else f"matrix of {shape} columns"
-    own_split = "" if rows.split is None and rows.test is None else "the file's own"
     return FileSeen(
         rows=len(rows) + (0 if rows.test is None else len(rows.test)),
         features=f"{what}, {rows.features.dtype}",
-        labels="one per row",
-        split=_where_split(source, own_split),
-        classes=rows.stated if source.classes is None else source.classes,
-        bounds=source.bounds,
-        missing=tuple(_unsaid(source, rows.stated, own_split)),
+        split="" if rows.split is None and rows.test is None else "the file's own",
+        classes=rows.stated,
     )
 
 
@@ -602,16 +514,13 @@ def _table_seen(table: "pyarrow.Table", source: OwnSource) -> FileSeen:
     )
     features = f"table of {len(used)} columns, {width} features when text is one-hot"
     has_split = any(column.kind == "split" for column in columns)
-    own_split = f"column {source.split_column or SPLIT!r}" if has_split else ""
     return FileSeen(
         rows=table.num_rows,
         features=features if known else f"table of {len(columns)} columns",
         columns=columns,
         labels=f"column {label_column!r}, {kind}" if known else "",
-        split=_where_split(source, own_split),
-        classes=source.classes,
-        bounds=source.bounds,
-        missing=(*missing, *_unsaid(source, None, own_split)),
+        split=f"column {source.split_column or SPLIT!r}" if has_split else "",
+        missing=tuple(missing),
     )
 
 
@@ -689,16 +598,16 @@ def _where_split(source: OwnSource, own: str) -> str:
     return "no label is published" if source.hold_out is HoldOut.NONE else ""
 
 
-def _unsaid(source: OwnSource, stated: StatedClasses | None, own_split: str) -> Iterator[Missing]:
+def _unsaid(source: OwnSource, seen: FileSeen) -> Iterator[Missing]:
     """Settings that are still open; they are never derived from labels."""
-    if source.classes is None and stated is None and source.bounds is None:
+    if source.classes is None and seen.classes is None and source.bounds is None:
         yield Missing(
             key="data.classes",
             value="NAME,NAME,...",
             why="the classes are public, and must not be read from secret labels (K stands for "
             "0,1,...,K-1; of amounts state data.bounds=LOW,HIGH instead)",
         )
-    if not own_split and source.test_path is None and source.hold_out is None:
+    if not seen.split and source.test_path is None and source.hold_out is None:
         yield Missing(
             key="data.hold_out",
             value="none",

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.columns import Columns, standardized
 from labeldp.trainers.data.files import (
     DataFileError,
     DatasetMissing,
@@ -24,7 +23,7 @@ from labeldp.trainers.data.files import (
     first_line,
     open_regular,
 )
-from labeldp.trainers.data.preprocessing import Places
+from labeldp.trainers.data.preprocessing import Columns, Places, standardized
 from labeldp.trainers.data.splits import Splits, held_out, of_amounts
 
 if TYPE_CHECKING:

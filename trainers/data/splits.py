@@ -278,8 +278,7 @@ def held_out_count(count: int, *, share: float) -> int:
     return held
 
 
-def channels_first(where: Path | str, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """Return images [N, C, H, W] of [N, H, W], [N, C, H, W] or [N, H, W, C], with C = 1 or 3."""
+def _channels_first(where: Path | str, images: NDArray[np.uint8]) -> NDArray[np.uint8]:
     if images.ndim == 3:
         return np.ascontiguousarray(images[:, None])
     if images.shape[1] in (1, 3):
@@ -301,7 +300,7 @@ def checked_images(where: Path | str, *parts: NDArray[Any]) -> tuple[NDArray[np.
                 "[N, H, W], [N, C, H, W] or [N, H, W, C] with 1 or 3 channels (for images in 0..1: "
                 "(255 * images).round().astype(numpy.uint8))"
             )
-    found = tuple(channels_first(where, part) for part in parts)
+    found = tuple(_channels_first(where, part) for part in parts)
     if len({part.shape[1:] for part in found}) > 1:
         raise DataFileError(
             f"{where}: training images have shape {found[0].shape[1:]} and testing ones "

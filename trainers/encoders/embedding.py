@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.base import PRETRAINED, ModelName
+from labeldp.trainers.base import PRETRAINED
 from labeldp.trainers.data.files import whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, PublicData, load
 from labeldp.trainers.data.splits import (
@@ -333,9 +333,8 @@ def publicly_trained(
         report(
             f"epoch {epoch} of {recipe.epochs}: loss {figures.loss:.4f}, {figures.seconds:.0f} s"
         )
-    assert isinstance(recipe.model, ModelName) and data.public.pixels is not None
+    assert data.public.pixels is not None
     encoder = ImageEncoder(
-        recipe.model,
         shape=tuple(data.public.train_features.shape[1:]),
         pixels=data.public.pixels,
         width=recipe.width,

@@ -123,13 +123,7 @@ class Preparation:
         if isinstance(images, Tensor):
             return self._prepared(images)
         done = [self._prepared(image[None])[0] for image in images]
-        shapes = sorted({tuple(image.shape) for image in done})
-        if len(shapes) > 1:
-            raise ValueError(
-                f"images have several sizes ({shapes[0]} and {shapes[1]} among them); bring them "
-                "to one with --image-size N"
-            )
-        return torch.stack(done)
+        return of_one_size(done, fix="bring them to one with --image-size N")
 
     def of_size(self, image_size: int | None) -> "Preparation":
         """Return the same for whole images of another size, if one is given."""
@@ -164,6 +158,16 @@ class Preparation:
         pixels = images.expand(-1, 3, -1, -1).float() / 255
         prepared: Tensor = functional.normalize(pixels, list(self.mean), list(self.std))
         return prepared
+
+
+def of_one_size(images: Sequence[Tensor], *, fix: str) -> Tensor:
+    """Return B images of [C, H, W] as one batch; the error for several sizes ends in `fix`."""
+    shapes = sorted({tuple(image.shape) for image in images})
+    if len(shapes) > 1:
+        raise ValueError(
+            f"images have several sizes ({shapes[0]} and {shapes[1]} among them); {fix}"
+        )
+    return torch.stack(list(images))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -335,30 +339,22 @@ class Encoder:
                 f"({type(error).__name__}: {first_line(error)}); if it takes images "
                 "of another size, set --image-size N"
             ) from error
-        vectors = vectors_of(output, encoder=name)
-        if len(vectors) != len(batch):
+        if not isinstance(output, Tensor):
+            raise ValueError(f"{name} returns a {type(output).__name__}; it must return a tensor")
+        if output.ndim == 4 and output.shape[2:] == (1, 1):
+            output = output.flatten(1)
+        if output.ndim != 2 or not output.shape[1] or not output.is_floating_point():
             raise ValueError(
-                f"{name} returns {len(vectors)} vectors for {len(batch)} images; it must be "
+                f"{name} returns {output.dtype} of shape {tuple(output.shape)}, not vectors "
+                "[B, D]; write a function of your own that takes the first or the mean (--encoder "
+                "module:function)"
+            )
+        if len(output) != len(batch):
+            raise ValueError(
+                f"{name} returns {len(output)} vectors for {len(batch)} images; it must be "
                 "one each, in order"
             )
-        return vectors.to("cpu", torch.float32)
-
-
-def vectors_of(output: object, *, encoder: str) -> Tensor:
-    """Return vectors [B, D] of an encoder's output for B images: vectors or maps [B, D, 1, 1]."""
-    if not isinstance(output, Tensor):
-        raise ValueError(
-            f"{encoder} returns a {type(output).__name__} and not a tensor; return vectors [B, D]"
-        )
-    found: Tensor = output
-    if found.ndim == 4 and found.shape[2:] == (1, 1):
-        found = found.flatten(1)
-    if found.ndim == 2 and found.shape[1] and found.is_floating_point():
-        return found
-    raise ValueError(
-        f"{encoder} returns {found.dtype} of shape {tuple(found.shape)}, not vectors [B, D]; write "
-        "a function of your own that takes the first or the mean (--encoder module:function)"
-    )
+        return output.to("cpu", torch.float32)
 
 
 def finished(

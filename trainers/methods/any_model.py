@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.sparse_rows import dense_of
+from labeldp.trainers.data.preprocessing import dense_of
 
 if TYPE_CHECKING:  # half a second
     from sklearn.base import ClassifierMixin

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.aggregators import count_votes
 from labeldp.trainers.base import Count, Flag, Whole, key, settings
-from labeldp.trainers.data import columns as tables
+from labeldp.trainers.data import preprocessing
 from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate import fit_forest
 from labeldp.trainers.methods.pate_settings import ForestSettings
@@ -198,9 +198,9 @@ def adult_votes(folder: Path, ensemble: AdultEnsemble) -> GroupVotes:
         np.sort(generator.permutation(np.flatnonzero(mask))[: ensemble.others])
         for mask in (~has_it, has_it)
     ]
-    encode = tables.Columns.fit(_without(attribute, train))
+    encode = preprocessing.Columns.fit(_without(attribute, train))
     train_matrix = encode(_without(attribute, train))
-    scale = tables.Numbers.fit(train_matrix)
+    scale = preprocessing.Numbers.fit(train_matrix)
     features = scale(train_matrix)
     people = scale(encode(_without(attribute, test)))
     votes: list[NDArray[Any]] = []

@@ -24,8 +24,13 @@ from scipy.linalg import block_diag
 from scipy.special import softmax
 
 from labeldp.mechanisms import _validate
-from labeldp.trainers.data.columns import by_name, identifier, is_missing, learned_values
-from labeldp.trainers.data.written import class_name
+from labeldp.trainers.data.columns import (
+    by_name,
+    class_name,
+    identifier,
+    is_missing,
+    learned_values,
+)
 from labeldp.trainers.methods.smooth_sums import fit_logistic
 
 Floats = NDArray[np.float64]

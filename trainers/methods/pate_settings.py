@@ -20,8 +20,8 @@ from labeldp.mechanisms.pate.aggregators import (
     GNMax,
     InteractiveGNMax,
     LNMax,
+    least_noise,
 )
-from labeldp.mechanisms.pate.calibration import least_noise
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost, composed
 from labeldp.trainers.base import (
     Count,

@@ -31,10 +31,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from torch import Tensor
 
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments, rows_too_long
 from labeldp.mechanisms.persons import shares_of_persons
 from labeldp.mechanisms.posterior import project_to_simplex
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource
@@ -223,8 +223,7 @@ def prior_features(settings: PriorSettings, data: PublicData) -> "Rows":
 def _by_encoder(file: str, data: PublicData) -> "Rows":
     """Return the training images as vectors of an encoder that learned of them alone."""
     from labeldp.trainers.encoders.encoder import digest_of
-    from labeldp.trainers.encoders.image_encoder import of_same_images
-    from labeldp.trainers.encoders.pretraining import described
+    from labeldp.trainers.encoders.image_encoder import described, of_same_images
 
     encoder = of_same_images(file, data, key="trainer.prior.encoder")
     fast = Performance(precision=Precision.AUTO, channels_last=True)

@@ -14,11 +14,10 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountNoise, AmountSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
 from labeldp.trainers.base import (
     Count,
     FeatureSet,

@@ -33,8 +33,8 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from threadpoolctl import threadpool_limits
 
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
-from labeldp.trainers.data.sparse_rows import SparseRows, dense_of
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms
+from labeldp.trainers.data.preprocessing import SparseRows, dense_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
 from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence, Unbiased
 from labeldp.trainers.methods.settings import STACKED, TableStackConfig, kept_information

@@ -64,28 +64,27 @@ def build_model(
     if dropout and name is not ModelName.MLP:
         raise ValueError(f"dropout is {dropout} for {name}; it is for {ModelName.MLP} only")
     _check_features(name, input_shape, cardinalities)
+    sizes = {"width": width, "num_classes": num_classes}
     with seeded(seed):
         match name:
             case ModelName.TWO_BRANCH:
                 assert cardinalities is not None
-                return TwoBranch(cardinalities=cardinalities, width=width, num_classes=num_classes)
+                return TwoBranch(cardinalities=cardinalities, **sizes)
             case ModelName.MLP:
                 left_out = Dropout(dropout, seed=seed) if dropout else None
                 return _mlp(math.prod(input_shape), width, num_classes, left_out)
             case ModelName.SMALL_CNN:
                 return _small_cnn(input_shape, width, num_classes)
             case ModelName.FAST_CNN:
-                return FastCnn(input_shape=input_shape, width=width, num_classes=num_classes)
+                return FastCnn(input_shape=input_shape, **sizes)
             case ModelName.RESNET18:
-                return ResNet18(channels=input_shape[0], width=width, num_classes=num_classes)
+                return _resnet18(channels=input_shape[0], **sizes)
             case ModelName.RESNET18_V2:
-                return ResNet18V2(channels=input_shape[0], width=width, num_classes=num_classes)
+                return _resnet18_v2(channels=input_shape[0], **sizes)
             case ModelName.WIDE_RESNET28:
-                return WideResNet(
-                    depth=28, widening=width, channels=input_shape[0], num_classes=num_classes
-                )
+                return _wide_resnet28(channels=input_shape[0], **sizes)
             case ModelName.INCEPTION:
-                return Inception(channels=input_shape[0], width=width, num_classes=num_classes)
+                return _inception(channels=input_shape[0], **sizes)
 
 
 def _check_features(
@@ -156,16 +155,14 @@ def _small_cnn(input_shape: tuple[int, ...], width: int, num_classes: int) -> nn
     channels, height, breadth = input_shape
     stride = 2 if min(height, breadth) >= _SMALLEST_STRIDED else 1
     groups = math.gcd(width, 4)
-    body = nn.Sequential(
-        OrderedDict(
-            conv1=nn.Conv2d(channels, width, 5, stride=stride, padding=2, bias=False),
-            norm1=nn.GroupNorm(groups, width),
-            relu1=nn.ReLU(inplace=True),
-            conv2=nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False),
-            norm2=nn.GroupNorm(groups, 2 * width),
-            relu2=nn.ReLU(inplace=True),
-            flatten=nn.Flatten(),
-        )
+    body = _named(
+        conv1=nn.Conv2d(channels, width, 5, stride=stride, padding=2, bias=False),
+        norm1=nn.GroupNorm(groups, width),
+        relu1=nn.ReLU(inplace=True),
+        conv2=nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False),
+        norm2=nn.GroupNorm(groups, 2 * width),
+        relu2=nn.ReLU(inplace=True),
+        flatten=nn.Flatten(),
     )
     with torch.no_grad():
         features = body(torch.zeros(1, *input_shape)).shape[1]
@@ -206,22 +203,26 @@ def _four_stages(block: Callable[[int, int, int], nn.Module], width: int) -> nn.
     return nn.Sequential(*blocks)
 
 
-class ResNet18(nn.Module):
-    """ResNet18 for small images: a 3x3 stem without pooling, then four stages of two blocks."""
-
-    def __init__(self, *, channels: int, width: int, num_classes: int) -> None:
-        super().__init__()
-        self.conv1 = _conv3x3(channels, width)
-        self.norm1 = nn.BatchNorm2d(width)
-        self.blocks = _four_stages(_BasicBlock, width)
-        self.head = nn.Linear(8 * width, num_classes)
-
+class _MeanOfPlaces(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
-        """Map images [B, C, H, W] to logits [B, K]."""
-        out = functional.relu(self.norm1(self.conv1(x)), inplace=True)
-        pooled: Tensor = self.blocks(out).mean((2, 3))
-        logits: Tensor = self.head(pooled)
-        return logits
+        """Map [B, C, H, W] to [B, C]."""
+        return x.mean((2, 3))
+
+
+def _named(**layers: nn.Module) -> nn.Sequential:
+    return nn.Sequential(OrderedDict(layers))
+
+
+def _resnet18(*, channels: int, width: int, num_classes: int) -> nn.Module:
+    """ResNet18 for small images: a 3x3 stem without pooling, then four stages of two blocks."""
+    return _named(
+        conv1=_conv3x3(channels, width),
+        norm1=nn.BatchNorm2d(width),
+        relu1=nn.ReLU(inplace=True),
+        blocks=_four_stages(_BasicBlock, width),
+        pool=_MeanOfPlaces(),
+        head=nn.Linear(8 * width, num_classes),
+    )
 
 
 def _wide_norm(channels: int) -> nn.BatchNorm2d:
@@ -275,79 +276,58 @@ class _PreActivationBlock(nn.Module):
         return functional.leaky_relu(x, self.slope)
 
 
-class ResNet18V2(nn.Module):
+def _resnet18_v2(*, channels: int, width: int, num_classes: int) -> nn.Module:
     """ResNet18 with pre-activation: the last norm and activation follow the last block."""
-
-    def __init__(self, *, channels: int, width: int, num_classes: int) -> None:
-        super().__init__()
-        self.conv1 = _conv3x3(channels, width)
-        self.blocks = _four_stages(_PreActivationBlock, width)
-        self.norm = nn.BatchNorm2d(8 * width)
-        self.head = nn.Linear(8 * width, num_classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images [B, C, H, W] to logits [B, K]."""
-        out = functional.relu(self.norm(self.blocks(self.conv1(x))))
-        logits: Tensor = self.head(out.mean((2, 3)))
-        return logits
+    return _named(
+        conv1=_conv3x3(channels, width),
+        blocks=_four_stages(_PreActivationBlock, width),
+        norm=nn.BatchNorm2d(8 * width),
+        relu=nn.ReLU(inplace=True),
+        pool=_MeanOfPlaces(),
+        head=nn.Linear(8 * width, num_classes),
+    )
 
 
-class WideResNet(nn.Module):
-    """WRN-depth-k as ALIBI and PATE-FM used it (their papers say Wide-ResNet18).
+def _wide_resnet28(*, channels: int, width: int, num_classes: int) -> nn.Module:
+    """WRN-28-k as ALIBI and PATE-FM used it (their papers say Wide-ResNet18).
 
-    Three groups of (depth - 4) / 6 blocks with 16k, 32k and 64k channels. In groups 2 and 3 the
-    first block convolves its input as it comes, neither normalized nor activated.
+    Three groups of four blocks with 16k, 32k and 64k channels. In groups 2 and 3 the first block
+    convolves its input as it comes, neither normalized nor activated.
     """
-
-    def __init__(self, *, depth: int, widening: int, channels: int, num_classes: int) -> None:
-        super().__init__()
-        assert depth % 6 == 4, "three groups of blocks with two convolutions each, plus four layers"
-        self.conv1 = _conv3x3(channels, 16)
-        blocks = []
-        inputs = 16
-        for group in range(3):
-            outputs = 16 * widening * 2**group
-            for block in range((depth - 4) // 6):
-                stride = 2 if group > 0 and block == 0 else 1
-                blocks.append(
-                    _PreActivationBlock(
-                        inputs,
-                        outputs,
-                        stride,
-                        first=group == 0,
-                        norm=_wide_norm,
-                        slope=_LEAK,
-                    )
+    conv1 = _conv3x3(channels, 16)
+    blocks = []
+    inputs = 16
+    for group in range(3):
+        outputs = 16 * width * 2**group
+        for block in range(4):
+            stride = 2 if group > 0 and block == 0 else 1
+            first = group == 0
+            blocks.append(
+                _PreActivationBlock(
+                    inputs, outputs, stride, first=first, norm=_wide_norm, slope=_LEAK
                 )
-                inputs = outputs
-        self.blocks = nn.Sequential(*blocks)
-        self.norm = _wide_norm(inputs)
-        self.head = nn.Linear(inputs, num_classes)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="leaky_relu")
-        nn.init.xavier_normal_(self.head.weight)
-        nn.init.zeros_(self.head.bias)
+            )
+            inputs = outputs
+    network = _named(
+        conv1=conv1,
+        blocks=nn.Sequential(*blocks),
+        norm=_wide_norm(inputs),
+        activation=nn.LeakyReLU(_LEAK),
+        pool=_MeanOfPlaces(),
+        head=(head := nn.Linear(inputs, num_classes)),
+    )
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d):
+            nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="leaky_relu")
+    nn.init.xavier_normal_(head.weight)
+    nn.init.zeros_(head.bias)
+    return network
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images [B, C, H, W] to logits [B, K]."""
-        out: Tensor = self.blocks(self.conv1(x))
-        out = functional.leaky_relu(self.norm(out), _LEAK)
-        logits: Tensor = self.head(out.mean((2, 3)))
-        return logits
 
-
-class _ConvNorm(nn.Sequential):
+def _conv_norm(inputs: int, outputs: int, side: int, stride: int = 1) -> nn.Module:
     """Convolution, normalization that shifts and does not scale, ReLU."""
-
-    def __init__(self, inputs: int, outputs: int, side: int, stride: int = 1) -> None:
-        norm = nn.BatchNorm2d(outputs)
-        norm.weight.requires_grad_(False)
-        super().__init__(
-            nn.Conv2d(inputs, outputs, side, stride=stride, padding=side // 2, bias=False),
-            norm,
-            nn.ReLU(inplace=True),
-        )
+    conv = nn.Conv2d(inputs, outputs, side, stride=stride, padding=side // 2, bias=False)
+    return nn.Sequential(conv, _shifting_norm(outputs, momentum=0.1), nn.ReLU(inplace=True))
 
 
 class _Branches(nn.Module):
@@ -380,34 +360,29 @@ _INCEPTION = (
 _INCEPTION_WIDTH = 96
 
 
-class Inception(nn.Module):
+def _inception(*, channels: int, width: int, num_classes: int) -> nn.Module:
     """The small Inception of Zhang et al. 2017, Appendix A; `width` scales all channels.
 
     It has 1,649,402 weights that learn for three channels and ten classes, as published.
     """
-
-    def __init__(self, *, channels: int, width: int, num_classes: int) -> None:
-        super().__init__()
-        self.conv1 = _ConvNorm(channels, width, 3)
-        blocks: list[nn.Module] = []
-        inputs = width
-        for single, triple in _INCEPTION:
-            ones, threes = (max(1, n * width // _INCEPTION_WIDTH) for n in (single, triple))
-            if single:
-                blocks.append(_Branches(_ConvNorm(inputs, ones, 1), _ConvNorm(inputs, threes, 3)))
-                inputs = ones + threes
-            else:
-                halved = _ConvNorm(inputs, threes, 3, stride=2)
-                blocks.append(_Branches(halved, nn.MaxPool2d(3, stride=2, padding=1)))
-                inputs += threes
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(inputs, num_classes)
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Map images [B, C, H, W] to logits [B, K]."""
-        found: Tensor = self.blocks(self.conv1(x))
-        logits: Tensor = self.head(found.mean((2, 3)))
-        return logits
+    conv1 = _conv_norm(channels, width, 3)
+    blocks: list[nn.Module] = []
+    inputs = width
+    for single, triple in _INCEPTION:
+        ones, threes = (max(1, n * width // _INCEPTION_WIDTH) for n in (single, triple))
+        if single:
+            blocks.append(_Branches(_conv_norm(inputs, ones, 1), _conv_norm(inputs, threes, 3)))
+            inputs = ones + threes
+        else:
+            halved = _conv_norm(inputs, threes, 3, stride=2)
+            blocks.append(_Branches(halved, nn.MaxPool2d(3, stride=2, padding=1)))
+            inputs += threes
+    return _named(
+        conv1=conv1,
+        blocks=nn.Sequential(*blocks),
+        pool=_MeanOfPlaces(),
+        head=nn.Linear(inputs, num_classes),
+    )
 
 
 #: Side of the whitened patches.
@@ -435,7 +410,7 @@ class FastCnn(nn.Module):
     """Whitening, then three blocks of conv, max-pool, norm, GELU, conv, norm, GELU.
 
     Widths are `width`, 4 `width` and 4 `width`; the maximum over all places of the last block is
-    what the head sees. Normalization shifts and does not scale: the next convolution can do that.
+    what the head sees.
     """
 
     filters: Tensor
@@ -447,13 +422,12 @@ class FastCnn(nn.Module):
         size = channels * _PATCH**2
         # As for pixels that have nothing to do with each other, until images say otherwise.
         self.register_buffer("filters", _both_signs(torch.eye(size), channels))
-        blocks = OrderedDict[str, nn.Module]()
-        inputs = 2 * size
-        for number, outputs in enumerate((width, 4 * width, 4 * width), start=1):
-            blocks[f"block{number}"] = _block(inputs, outputs, every_row=every_row)
-            inputs = outputs
-        self.blocks = nn.Sequential(blocks)
-        self.head = nn.Linear(inputs, num_classes, bias=False)
+        self.blocks = _named(
+            block1=_block(2 * size, width, every_row=every_row),
+            block2=_block(width, 4 * width, every_row=every_row),
+            block3=_block(4 * width, 4 * width, every_row=every_row),
+        )
+        self.head = nn.Linear(4 * width, num_classes, bias=False)
 
     @torch.no_grad()
     def fit_first(self, inputs: Tensor) -> None:
@@ -467,7 +441,18 @@ class FastCnn(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""
-        logits: Tensor = self.head(_largest(self.blocks(self._whitened(x)))) / _HEAD_SCALE
+        return self.logits(self.maps(x)[-1])
+
+    def maps(self, x: Tensor) -> list[Tensor]:
+        """Map images [B, C, H, W] to what each block finds [B, D, H', W']."""
+        found = [functional.gelu(functional.conv2d(x, self.filters))]
+        for block in self.blocks:
+            found.append(block(found[-1]))
+        return found[1:]
+
+    def logits(self, last: Tensor) -> Tensor:
+        """Map what the last block finds to logits [B, K]."""
+        logits: Tensor = self.head(_largest(last)) / _HEAD_SCALE
         return logits
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
@@ -475,13 +460,9 @@ class FastCnn(nn.Module):
 
         The last block alone knows little but the classes that it was taught.
         """
-        second = self.blocks[:2](self._whitened(x))
-        third = self.blocks[2](second)
+        _, second, third = self.maps(x)
         quarters = functional.adaptive_avg_pool2d(second.float(), 2).flatten(1)
         return quarters, _largest(third.float())
-
-    def _whitened(self, x: Tensor) -> Tensor:
-        return functional.gelu(functional.conv2d(x, self.filters))
 
 
 def _largest(found: Tensor) -> Tensor:
@@ -500,16 +481,14 @@ def _both_signs(rows: Tensor, channels: int) -> Tensor:
 
 
 def _block(inputs: int, outputs: int, *, every_row: bool) -> nn.Module:
-    return nn.Sequential(
-        OrderedDict(
-            conv1=_conv(inputs, outputs),
-            pool=nn.MaxPool2d(2, ceil_mode=every_row),
-            norm1=_norm(outputs),
-            activation1=nn.GELU(),
-            conv2=_conv(outputs, outputs),
-            norm2=_norm(outputs),
-            activation2=nn.GELU(),
-        )
+    return _named(
+        conv1=_conv(inputs, outputs),
+        pool=nn.MaxPool2d(2, ceil_mode=every_row),
+        norm1=_shifting_norm(outputs, momentum=_NORM_MOMENTUM),
+        activation1=nn.GELU(),
+        conv2=_conv(outputs, outputs),
+        norm2=_shifting_norm(outputs, momentum=_NORM_MOMENTUM),
+        activation2=nn.GELU(),
     )
 
 
@@ -523,8 +502,9 @@ def _conv(inputs: int, outputs: int) -> nn.Conv2d:
     return conv
 
 
-def _norm(channels: int) -> nn.BatchNorm2d:
-    norm = nn.BatchNorm2d(channels, momentum=_NORM_MOMENTUM)
+def _shifting_norm(channels: int, *, momentum: float) -> nn.BatchNorm2d:
+    """Normalization that shifts and does not scale: the next convolution can do that."""
+    norm = nn.BatchNorm2d(channels, momentum=momentum)
     norm.weight.requires_grad_(False)
     return norm
 

@@ -1,6 +1,6 @@
 """Models of tables that one release has taught, and their mixture.
 
-They are written without code: arrays, and trees in the format of skops (`kept_objects`).
+They are written without code: arrays, and trees in the format of skops (`stored`).
 """
 
 from abc import abstractmethod
@@ -14,9 +14,8 @@ from scipy import sparse
 from scipy.special import expit, softmax
 
 from labeldp.mechanisms.posterior import project_to_simplex
-from labeldp.trainers.data.kept_objects import Kept
-from labeldp.trainers.data.sparse_rows import SparseRows, dense_of
-from labeldp.trainers.data.stored import Stored
+from labeldp.trainers.data.preprocessing import SparseRows, dense_of
+from labeldp.trainers.data.stored import Kept, Stored
 from labeldp.trainers.models.smooth_functions import CLIPPED, SmoothFunctions
 from labeldp.trainers.settings.estimators import Predictor
 

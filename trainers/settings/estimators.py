@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.amounts import LEVELS
-from labeldp.trainers.data.kept_objects import Kept
-from labeldp.trainers.data.stored import Stored
+from labeldp.trainers.data.stored import Kept, Stored
 
 #: Of the levels around a predicted amount, between bounds 0 and 1.
 _DEVIATION = 0.1

@@ -7,25 +7,23 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, logsumexp
 from scipy.stats import binom
 
 from labeldp.mechanisms.accounting import ORDERS, conversion_offsets
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.auditing.memorization import THRESHOLDS, memorization_interval
 from labeldp.mechanisms.auditing.one_run import one_run_lower_bound
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
 from labeldp.mechanisms.pate.aggregators import count_votes
 from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax
 from labeldp.mechanisms.pate.published_cost import AnswerPrice, cost_of_answers
-from labeldp.mechanisms.pate.vote_leakage import _answers, answer_log_probabilities, reconstruct
+from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from labeldp.mechanisms.posterior import posterior
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
-from labeldp.trainers.methods.priors import kernel_directions, moment_query
+from labeldp.trainers.methods.priors import kernel_directions
 from tests.benchmarks.benchmark import Work, benchmark
 
 _EXAMPLES, _CLASSES, _QUADRATIC = 10_000, 100, 1000
@@ -209,44 +207,6 @@ def _release(scratch: Path) -> Work:
     return Work(ours=ours, reference=plain, check=check)
 
 
-@benchmark(
-    "moment-read-out",
-    "scores of 10,000 examples from noisy sums",
-    "the Gaussian process conditioned class by class",
-    mark=1.9,
-)
-def _read_out(scratch: Path) -> Work:
-    directions = kernel_directions(_features(), landmarks=_LANDMARKS, seed=0)
-    query = moment_query(directions, noise_std=_NOISE, tolerated=0.5)
-    generator = np.random.default_rng(0)
-    labels = generator.integers(0, _MOMENTS_CLASSES, size=_MOMENTS_EXAMPLES)
-    moments = query.weights.T.astype(np.float64) @ np.eye(_MOMENTS_CLASSES)[labels]
-    moments += generator.normal(scale=_NOISE, size=moments.shape)
-
-    def ours() -> np.ndarray:
-        return query.scores(moments, noise_std=_NOISE)
-
-    def plain() -> np.ndarray:
-        """Condition the Gaussian process on the sums, class by class, in the sums' own space."""
-        values = query.directions.values.astype(np.float64)
-        strengths, mean = query.directions.strengths, 1 / _MOMENTS_CLASSES
-        variance = _MOMENTS_EXAMPLES * mean * (1 - mean) * 10 * strengths / strengths.sum()
-        mixing = query.weights.T.astype(np.float64) @ values
-        covariance = mixing * variance @ mixing.T + _NOISE**2 * np.eye(len(mixing))
-        scores = np.empty((_MOMENTS_EXAMPLES, _MOMENTS_CLASSES))
-        for label in range(_MOMENTS_CLASSES):
-            surprise = moments[:, label] - mean * query.weights.sum(0, dtype=np.float64)
-            weights = variance * (mixing.T @ np.linalg.solve(covariance, surprise))
-            scores[:, label] = mean + values @ weights
-        return scores
-
-    return Work(
-        ours=ours,
-        reference=plain,
-        check=lambda: np.testing.assert_allclose(ours(), plain(), rtol=0, atol=1e-3),
-    )
-
-
 # PATE's prices, against plain loops over the queries, the moves and the distances.
 
 Floats = NDArray[np.float64]
@@ -414,7 +374,7 @@ def _smooth(scratch: Path) -> Work:
     )
 
 
-# Counting votes, and getting them back from answers.
+# Counting votes.
 
 _TEACHERS, _VOTES_QUERIES, _VOTES_CLASSES, _BY_QUERY = 800, 50_000, 100, 2000
 
@@ -446,103 +406,9 @@ def _counting(scratch: Path) -> Work:
     )
 
 
-@benchmark(
-    "reconstruction",
-    "20 histograms of 10 classes from 10,000 answers each",
-    "SciPy's SLSQP on the same likelihood and gradient",
-    mark=8.5,
-    most_seconds=1.0,
-)
-def _reconstruction(scratch: Path) -> Work:
-    generator = np.random.default_rng(0)
-    teachers, noise_std, classes = 250, 40.0, 10
-    counts = np.empty((20, classes))
-    for row in range(20):
-        votes = generator.multinomial(teachers, generator.dirichlet(np.full(classes, 0.5)))
-        probabilities = np.exp(answer_log_probabilities(votes, noise_std))
-        counts[row] = generator.multinomial(10_000, probabilities / probabilities.sum())
-    few = counts[:2]
+# A lower bound from canaries, against the same theorem in plain Python.
 
-    def plain() -> np.ndarray:
-        """A general solver for the same maximum, with the likelihood's gradient."""
-        found = []
-        for row in few:
-            shares = row / row.sum()
-            solved = minimize(
-                lambda votes, shares=shares: -shares @ answer_log_probabilities(votes, noise_std),
-                np.full(classes, teachers / classes),
-                jac=lambda votes, shares=shares: -shares @ _answers(votes, noise_std)[1],
-                bounds=[(0, teachers)] * classes,
-                constraints={"type": "eq", "fun": lambda votes: votes.sum() - teachers},
-                method="SLSQP",
-                options={"ftol": 1e-12, "maxiter": 500},
-            )
-            found.append(solved.x)
-        return np.stack(found)
-
-    return Work(
-        ours=lambda: reconstruct(counts, noise_std, teachers),
-        reference=plain,
-        part=len(few) / len(counts),
-        check=lambda: np.testing.assert_allclose(
-            reconstruct(few, noise_std, teachers), plain(), atol=0.5
-        ),
-    )
-
-
-# Lower bounds from canaries, against the same definitions in plain Python.
-
-_CANARIES, _AUDITS_CLASSES = 1000, 10
 _COINS, _RIGHT, _DELTA = 1000, 900, 1e-5
-
-
-@benchmark(
-    "audit-memorization",
-    "memorization attack on 1,000 canaries of 10 classes",
-    "the published rule alone, canary by canary",
-    mark=1.8,
-)
-def _memorization(scratch: Path) -> Work:
-    generator = np.random.default_rng(0)
-    true = generator.integers(0, _AUDITS_CLASSES, size=_CANARIES)
-    planted = (true + generator.integers(1, _AUDITS_CLASSES, size=_CANARIES)) % _AUDITS_CLASSES
-    logits = generator.normal(size=(_CANARIES, _AUDITS_CLASSES))
-    logits[np.arange(_CANARIES), planted] += 1.0
-    confidences = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
-
-    def plain() -> tuple[float, float]:
-        """The published rule, canary by canary; the corrected bound is not even tried."""
-        best = (0.0, 0.0)
-        for threshold in THRESHOLDS:
-            won, lost = [], []
-            for row, own, right in zip(confidences.tolist(), planted, true, strict=True):
-                others = [p for k, p in enumerate(row) if k not in (own, right)]
-                guessed = [p for p in others if max(p, row[own]) >= threshold]
-                won.append(sum(row[own] > p for p in guessed))
-                lost.append(len(guessed) - won[-1])
-            total = sum(won) + sum(lost)
-            guessing = sum(w + n > 0 for w, n in zip(won, lost, strict=True))
-            if not total or not sum(won) or not sum(lost):
-                continue
-            pairs = [(w + n, w) for w, n in zip(won, lost, strict=True)]
-            mean = sum(won) / total
-            spread = sum(n / total * (w / max(n, 1) - mean) ** 2 for n, w in pairs)
-            spread /= 1 - sum((n / total) ** 2 for n, _ in pairs) + 1e-8
-            mean, half = max(mean, 1 - mean), 1.96 * math.sqrt(spread / guessing)
-            ends = (max(0.5, mean - half), min(1.0, mean + half))
-            low, high = (math.log(end / (1 - end)) if end < 1 else math.inf for end in ends)
-            best = max(best, (low, high))
-        return best
-
-    def check() -> None:
-        found = memorization_interval(confidences, planted, true).paper
-        np.testing.assert_allclose((found.epsilon_low, found.epsilon_high), plain(), rtol=1e-9)
-
-    return Work(
-        ours=lambda: memorization_interval(confidences, planted, true),
-        reference=plain,
-        check=check,
-    )
 
 
 @benchmark(

@@ -1,6 +1,6 @@
-"""Records of trials: read by a resumed sweep, and made into a report."""
+"""Records, vaults, tracking and plans of sweeps."""
 
-import csv
+import contextlib
 import io
 import json
 import os
@@ -8,17 +8,14 @@ import sqlite3
 import subprocess
 import sys
 import time
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import matplotlib as mpl
 import mlflow
 import numpy as np
-import pandas as pd
-from matplotlib.figure import Figure
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.accounting import PureEvent
@@ -27,9 +24,9 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.report.page import write_report
 from labeldp.platform.settings.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import PlannedTrial, Resume, Sweep, SweepOptions
@@ -38,28 +35,12 @@ from labeldp.platform.sweep.open_sweep import finished_before
 from labeldp.platform.sweep.plan import plan_of
 from labeldp.platform.vault.vault_store import SqliteStore
 from tests.benchmarks.benchmark import Work, benchmark, children_seconds
+from tests.benchmarks.large_table import auc, commands, write
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 from tests.source_tree import ROOT
 
-_READ, _REPORTED = 5000, 1000
-
-
-def _many(number: int) -> list[TrialRecord]:
-    made = a_record()
-    return [
-        replace(
-            made,
-            hash=f"{seed:016x}",
-            point={"seed": seed % 4, "trainer.epsilon": 0.01 * (seed // 4 + 1)},
-            metrics={
-                **made.metrics,
-                "accuracy": 0.5 + 0.4 * (seed * 7919 % number) / number,
-                "epsilon": 0.01 * (seed // 4 + 1),
-            },
-        )
-        for seed in range(number)
-    ]
+_READ = 5000
 
 
 @benchmark(
@@ -71,7 +52,8 @@ def _many(number: int) -> list[TrialRecord]:
 )
 def _resume(scratch: Path) -> Work:
     folder = ResultsFolder(scratch, sweep="small")
-    for record in _many(_READ):
+    for number in range(_READ):
+        record = a_record(f"{number:016x}")
         text = json.dumps(asdict(record), indent=1)
         (scratch / "trials" / f"{record.hash}.json").write_text(text)
 
@@ -85,50 +67,6 @@ def _resume(scratch: Path) -> Work:
 
     def check() -> None:
         assert ours() == plain() and len(plain()) == _READ
-
-    return Work(ours=ours, reference=plain, check=check)
-
-
-@benchmark(
-    "report",
-    "report of 1,000 trials: page, figures, table",
-    "pandas and one scatter plot",
-    mark=0.09,
-)
-def _report(scratch: Path) -> Work:
-    mpl.use("agg")
-    records, plain_folder = _many(_REPORTED), scratch / "plain"
-    plain_folder.mkdir()
-
-    def plain() -> None:
-        """A table of all trials, their means, and a scatter plot."""
-        table = pd.DataFrame([{"variant": r.variant, **r.point, **r.metrics} for r in records])
-        keys = ["variant", "trainer.epsilon"]
-        means = table.groupby(keys).mean(numeric_only=True).reset_index()
-        means.to_csv(plain_folder / "means.csv", index=False)
-        figure = Figure()
-        axes = figure.subplots()
-        axes.scatter(means["epsilon"], means["accuracy"])
-        figure.savefig(plain_folder / "means.png", dpi=150)
-        (plain_folder / "report.html").write_text(table.to_html() + means.to_html())
-
-    number = count()
-
-    def ours() -> Path:
-        # Into a new folder each time: pictures that are there already are not drawn again.
-        folder = scratch / f"{next(number)}"
-        folder.mkdir()
-        write_report(records, folder=folder, title="small")
-        return folder
-
-    def check() -> None:
-        plain()
-        with (ours() / "pareto.csv").open() as file:
-            found = {float(row["epsilon"]): float(row["accuracy"]) for row in csv.DictReader(file)}
-        means = pd.read_csv(plain_folder / "means.csv").set_index("epsilon")["accuracy"]
-        assert len(found) == len(means)
-        gaps = means.sort_index().to_numpy() - [found[epsilon] for epsilon in sorted(found)]
-        assert abs(gaps).max() < 1e-6
 
     return Work(ours=ours, reference=plain, check=check)
 
@@ -380,3 +318,34 @@ def _start(scratch: Path) -> Work:
     return Work(
         ours=partial(_run, _READY, scratch), reference=partial(_run, _PLAIN, scratch), check=check
     )
+
+
+# A Parquet file of 40 columns, requested, released and learned in parts.
+
+_ROWS, _AT_ONCE = 16_000, 4_000
+
+
+@benchmark(
+    "large-table",
+    "request, release and fit of 16,000 rows x 40 columns of Parquet in 4 parts",
+    "the same in one part; tests.benchmarks.large_table --rows 10000000 is the full size",
+    mark=0.45,
+    most_megabytes=250,
+    rounds=3,
+)
+def _large(scratch: Path) -> Work:
+    write(scratch, rows=_ROWS)
+    runs = count()
+
+    def run(rows_at_once: int | None) -> str:
+        to = f"{next(runs)}-"
+        for arguments in commands(scratch, rows_at_once=rows_at_once, to=to).values():
+            with contextlib.redirect_stdout(io.StringIO()):
+                assert main(arguments) == 0
+        return f"{to}boosting"
+
+    def check() -> None:
+        for rows_at_once in (None, _AT_ONCE):
+            assert 0.6 < auc(scratch, model=run(rows_at_once)) < 0.823
+
+    return Work(ours=lambda: run(_AT_ONCE), reference=lambda: run(None), check=check)

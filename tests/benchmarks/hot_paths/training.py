@@ -34,8 +34,8 @@ from labeldp.trainers.settings.schedules import Schedule
 from tests.benchmarks.benchmark import Work, benchmark
 from tests.trainers.pillow_reference import cut_out, operate, sample_tiles, to_pillow
 
-ON_CPU = Performance(device=Device.CPU)
-FASHION, _TESTED = 60_000, 10_000
+_ON_CPU = Performance(device=Device.CPU)
+_FASHION, _TESTED = 60_000, 10_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -98,19 +98,14 @@ class PlainAlibi:
         return (features.float() / 255 - mean) / std
 
 
-def run_of(
-    data: PublicData,
-    labels: np.ndarray,
-    config: AlibiConfig,
-    performance: Performance = ON_CPU,
-) -> tuple[Alibi, PlainAlibi]:
+def _run_of(data: PublicData, labels: np.ndarray, config: AlibiConfig) -> tuple[Alibi, PlainAlibi]:
     """Return ALIBI on a release of these labels, and the plain way on the same one."""
     mechanism = config.mechanism(data.num_classes)
     assert isinstance(mechanism, LaplaceNoise)
     vault = LabelVault(labels=labels, num_classes=data.num_classes)
     release = vault.release(mechanism, noise=OsEntropy(draw=0))
     observed = torch.tensor(release.values).float()
-    ours = Alibi(config, data=data, labels=vault, seed=0, performance=performance)
+    ours = Alibi(config, data=data, labels=vault, seed=0, performance=_ON_CPU)
     return ours, PlainAlibi(config=config, data=data, observed=observed)
 
 
@@ -136,16 +131,16 @@ def _alibi(
     Both sides are compared on the data `checked`: over many steps their rounding adds up.
     """
     few = data if checked is None else checked
-    ours, plain = run_of(data, labels, config)
+    ours, plain = _run_of(data, labels, config)
     network, optimizer = plain.started(ours.state_dict()["network"])
     return Work(
         ours=ours.epoch,
         reference=lambda: plain.epoch(network, optimizer, torch.randperm(len(labels)).tolist()),
-        check=lambda: _check(*run_of(few, labels[: len(few.train_features)], config)),
+        check=lambda: _check(*_run_of(few, labels[: len(few.train_features)], config)),
     )
 
 
-def noise_images(count: int, *, shape: tuple[int, ...], classes: int, tested: int) -> PublicData:
+def _noise_images(count: int, *, shape: tuple[int, ...], classes: int, tested: int) -> PublicData:
     """Random images: what they show makes no difference to the time."""
     generator = torch.Generator().manual_seed(0)
     images = torch.randint(256, (count + tested, *shape), dtype=torch.uint8, generator=generator)
@@ -161,11 +156,6 @@ def noise_images(count: int, *, shape: tuple[int, ...], classes: int, tested: in
 
 def _config(**changes: Any) -> AlibiConfig:
     return AlibiConfig(epsilon=2.0, schedule=Schedule.CONSTANT, warmup=0.0, **changes)
-
-
-def cnn_config() -> AlibiConfig:
-    """The small CNN as the sweeps of Fashion-MNIST train it, at a rate that noise survives."""
-    return _config(model=ModelName.SMALL_CNN, batch_size=128, learning_rate=0.01, weight_decay=5e-4)
 
 
 @benchmark(
@@ -189,10 +179,12 @@ def _epoch(scratch: Path) -> Work:
     most_seconds=6.0,
 )
 def _epoch_of_cnn(scratch: Path) -> Work:
-    data = noise_images(FASHION, shape=(1, 28, 28), classes=10, tested=_TESTED)
-    labels = np.random.default_rng(0).integers(0, 10, FASHION)
-    few = noise_images(FASHION // 10, shape=(1, 28, 28), classes=10, tested=_TESTED // 10)
-    return _alibi(data, labels, cnn_config(), checked=few)
+    data = _noise_images(_FASHION, shape=(1, 28, 28), classes=10, tested=_TESTED)
+    labels = np.random.default_rng(0).integers(0, 10, _FASHION)
+    few = _noise_images(_FASHION // 10, shape=(1, 28, 28), classes=10, tested=_TESTED // 10)
+    # As the sweeps of Fashion-MNIST train it, at a rate that noise survives.
+    settings = {"batch_size": 128, "learning_rate": 0.01, "weight_decay": 5e-4}
+    return _alibi(data, labels, _config(model=ModelName.SMALL_CNN, **settings), checked=few)
 
 
 # Weak and strong views of FixMatch, against one image at a time with Pillow and torchvision.

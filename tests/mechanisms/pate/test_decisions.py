@@ -24,7 +24,10 @@ from labeldp.mechanisms.accounting import (
     pure_rdp,
 )
 from labeldp.mechanisms.pate import decisions
-from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
+from labeldp.mechanisms.pate.accounting import (
+    confident_gnmax_costs,
+    log_probability_answered,
+)
 from labeldp.mechanisms.pate.decisions import (
     TABLE,
     Accounting,
@@ -34,9 +37,6 @@ from labeldp.mechanisms.pate.decisions import (
     events_of,
     exact_rdp_gnmax,
     exact_rdp_threshold,
-)
-from labeldp.mechanisms.pate.published_bounds import (
-    log_probability_answered,
 )
 from tests.mechanisms.pate.decision_certificate import excess
 from tests.shared_material import shared_path
@@ -374,15 +374,3 @@ def test_the_stored_adult_votes() -> None:
         votes, threshold=300.0, sigma1=200.0, sigma2=40.0, accounting=Accounting.DECISION
     )
     assert costs.rdp() == pytest.approx(total, rel=1e-12)
-
-
-def test_curves_add_up_query_by_query() -> None:
-    rng = np.random.default_rng(2)
-    votes = rng.multinomial(100, [0.6, 0.3, 0.1], size=30)
-    costs = confident_gnmax_costs(
-        votes, threshold=60.0, sigma1=30.0, sigma2=15.0, accounting=Accounting.DECISION
-    )
-    answered = rng.random(30) < 0.5
-    rows = exact_rdp_threshold(votes, 60.0, 30.0, ORDERS)
-    rows = rows + answered[:, None] * exact_rdp_gnmax(votes, 15.0, ORDERS)
-    assert costs.rdp(answered=answered) == pytest.approx(rows.sum(axis=0), rel=1e-12)

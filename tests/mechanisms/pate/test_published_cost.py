@@ -12,18 +12,18 @@ from scipy.special import log_ndtr, ndtr
 
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate import published_cost
+from labeldp.mechanisms.pate.accounting import (
+    log_probability_answered,
+    log_q_gaussian,
+    rdp_gnmax,
+    rdp_threshold,
+)
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.decisions import (
     decision_rdp_gnmax,
     decision_rdp_threshold,
     exact_rdp_gnmax,
     exact_rdp_threshold,
-)
-from labeldp.mechanisms.pate.published_bounds import (
-    log_probability_answered,
-    log_q_gaussian,
-    rdp_gnmax,
-    rdp_threshold,
 )
 from labeldp.mechanisms.pate.published_cost import (
     TAIL_SHARE,

@@ -17,8 +17,8 @@ from labeldp.mechanisms.pate.vote_leakage import (
     Defense,
     _answers,
     answer_log_probabilities,
+    counted_answers,
     error_rate,
-    fit_concentration,
     measure_defenses,
     queries_within_budget,
     reconstruct,
@@ -33,14 +33,6 @@ def real_histograms(dataset: str) -> NDArray[np.int64]:
     with shared_path("data", "votes", "histograms.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if row["dataset"] == dataset]
     return np.array([[int(row[f"c{k}"]) for k in range(10)] for row in rows])
-
-
-def simulated_counts(
-    votes: NDArray[np.int64], noise_std: float, answers: int, generator: np.random.Generator
-) -> NDArray[np.int64]:
-    """Answers of GNMax to each row, counted by class [N, K]."""
-    rows = [np.exp(answer_log_probabilities(row, noise_std)) for row in votes]
-    return np.stack([generator.multinomial(answers, row / row.sum()) for row in rows])
 
 
 def test_golden_probabilities() -> None:
@@ -63,21 +55,19 @@ def test_chances_of_two_classes_and_slopes_are_exact() -> None:
             np.testing.assert_allclose(slopes[:, moved], (up - down) / 2e-5, rtol=1e-4, atol=1e-7)
 
 
-@pytest.mark.parametrize("concentration", [0.0, 0.5, 3.0])
-def test_no_votes_near_the_found_ones_are_likelier(concentration: float) -> None:
+def test_no_votes_near_the_found_ones_are_likelier() -> None:
     truth = np.array([100.0, 20.0, 5.0])
     counts = np.rint(1e4 * np.exp(answer_log_probabilities(truth, 40.0)))
-    found = reconstruct(counts[None], 40.0, 125, concentration=concentration)[0]
+    found = reconstruct(counts[None], 40.0, 125)[0]
 
     def value(votes: NDArray[np.float64]) -> float:
-        prior = (concentration or 0.001) * np.log(votes).sum()
-        return float(counts @ answer_log_probabilities(votes, 40.0) + prior)
+        barrier = 0.001 * np.log(votes).sum()
+        return float(counts @ answer_log_probabilities(votes, 40.0) + barrier)
 
     for step in np.array([[1, -1, 0], [0, 1, -1], [1, 0, -1]]):
         ends = [value(found + size * step) for size in (-0.02, 0.02)]
         assert value(found) > max(ends)
-    if not concentration:
-        np.testing.assert_allclose(found, truth, atol=0.1)
+    np.testing.assert_allclose(found, truth, atol=0.1)
 
 
 def test_errors_are_of_each_row_and_no_budget_allows_no_query() -> None:
@@ -101,21 +91,14 @@ def test_real_histograms_are_recovered(dataset: str, limits: dict[int, float]) -
         generator = np.random.default_rng([noise_std, 4])
         errors = []
         for _ in range(10):
-            counts = simulated_counts(histograms, noise_std, 10_000, generator)
+            counts = counted_answers(
+                histograms, noise_std=noise_std, answers=10_000, generator=generator
+            )
             found = reconstruct(counts, noise_std, TEACHERS)
             np.testing.assert_allclose(found.sum(axis=1), TEACHERS, rtol=1e-12)
             assert (found >= 0).all()
             errors.append(error_rate(found, histograms))
         assert np.mean(errors) <= limit, noise_std
-
-
-def test_a_prior_learned_from_all_inputs_helps_where_answers_are_few() -> None:
-    histograms = real_histograms("mnist")
-    counts = simulated_counts(histograms, 40.0, 500, np.random.default_rng(1))
-    concentration = fit_concentration(counts, 40.0, TEACHERS)
-    learned = reconstruct(counts, 40.0, TEACHERS, concentration=concentration)
-    alone = reconstruct(counts, 40.0, TEACHERS)
-    assert error_rate(learned, histograms).mean() < 0.85 * error_rate(alone, histograms).mean()
 
 
 def test_queries_within_the_papers_budgets() -> None:
@@ -206,7 +189,7 @@ HISTOGRAMS = np.array(
 )
 
 
-def test_every_defense_stops_the_attack_and_costs_no_accuracy() -> None:
+def test_every_defense_stops_the_attack_that_repeats_a_question() -> None:
     rows = measure_defenses(
         HISTOGRAMS, noise_std=60.0, questions=500, generator=np.random.default_rng(0)
     )
@@ -218,6 +201,3 @@ def test_every_defense_stops_the_attack_and_costs_no_accuracy() -> None:
     assert found.draws.tolist() == [500, 1, 1, 20]
     # all recognize an input by its exact bytes, so a change that no teacher notices evades them
     assert (found.error_evaded < 0.15).all()
-    # first answers are drawn alike: 300 questions each, so .03 is one standard error at most
-    assert (found.accuracy - none.accuracy).abs().max() < 0.12
-    assert (found.answered_again == 1).all()

@@ -17,7 +17,7 @@ import psycopg
 import pytest
 
 from labeldp.platform.api.party_files import read_release
-from labeldp.trainers.data.databases import PASSWORD, PASSWORD_FILE, QueriedLabels
+from labeldp.trainers.data.tables import PASSWORD, PASSWORD_FILE, QueriedLabels
 from tests.platform.api.test_two_parties import both_tables
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal

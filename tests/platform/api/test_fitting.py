@@ -21,7 +21,7 @@ from labeldp.platform.api.fitting import (
 )
 from labeldp.platform.api.network_fits import public_rows
 from labeldp.platform.api.process_ledger import line_of
-from labeldp.platform.settings.configuration import TrialConfig, flatten, with_changes
+from labeldp.platform.settings.configuration import TrialConfig, flatten
 from labeldp.platform.settings.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
 from tests.platform.cli.asked import answer
 from tests.platform.sweep.examples import a_charge
@@ -37,6 +37,8 @@ SECRET = np.array(["benign", "malignant", "benign"])
         (4, [0, 1, 2, 3]),
         (pd.Index([3, 1, 2]), [1, 2, 3]),
         (pd.Series(["b", "a"]), ["a", "b"]),
+        (pd.array(["b", "a"], dtype="category"), ["a", "b"]),
+        (pd.array([1, 0], dtype="Int64"), [0, 1]),
         (1000, list(range(1000))),
         ("publish", ["benign", "malignant"]),
         (None, "classes is None"),
@@ -98,6 +100,7 @@ def test_digests_distinguish_rows_to_the_last_bit() -> None:
 def test_a_fit_is_planned_at_no_more_than_its_epsilon(name: str, rows: int) -> None:
     changes = fit_changes(NAMED[name], rows=rows, shape=(20,), epsilon=1.5, delta=1e-6)
     config = configured(changes, seed=3, settings={})
+    assert name_of(flatten(config)) == name
     chain = config.trainer.planned_charge(num_classes=3, seed=3).chain()
     epsilon, delta = total_of_prices(chain, delta=config.trainer.delta)
     assert delta == (0 if NAMED[name].pure else 1e-6)
@@ -141,13 +144,6 @@ def test_a_fit_that_costs_more_than_its_parameters_allow_is_refused() -> None:
 
 
 # methods: names there and back, near misses, and the border of the rule behind `auto`.
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_a_name_is_found_in_the_configuration_that_it_makes(name: str) -> None:
-    method = named(name)
-    config = with_changes(TrialConfig(), {"method": method.method, **method.changes})
-    assert name_of(flatten(config)) == name
 
 
 def test_names_of_trainers_and_near_misses() -> None:

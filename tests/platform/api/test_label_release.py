@@ -9,17 +9,11 @@ import pytest
 import torch
 from scipy.special import expit
 from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import roc_auc_score
-from sklearn.neighbors import KNeighborsClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
 from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import SINGLE, privatize
-from labeldp.trainers.methods.evidence import LabelEvidence
 from labeldp.trainers.methods.smooth_sums import SumQuestion
-from labeldp.trainers.methods.table_stack import fit_to_evidence
 from labeldp.trainers.models.trained_model import load_model
 
 CLASSES = ["no", "perhaps", "yes"]
@@ -79,27 +73,6 @@ def test_a_number_of_classes_names_them() -> None:
     assert release.classes == (0, 1, 2) and release.soft_labels().argmax(1).tolist() == [2, 0, 1]
 
 
-def test_estimators_learn_more_by_the_posterior_than_from_noisy_labels() -> None:
-    generator = np.random.default_rng(1)
-    rows = generator.normal(size=(8000, 5))
-    truth = (rows[:, 0] + rows[:, 1] ** 2 > 1.5).astype(int)
-    release = privatize(truth, epsilon=1.0, classes=[0, 1], method="randomized_response")
-    trees = HistGradientBoostingClassifier(max_leaf_nodes=8, min_samples_leaf=100, max_iter=50)
-    read = fit_to_evidence(trees, rows, LabelEvidence.of(release.log_likelihood), seed=0)
-    plain = trees.fit(rows, release.values)
-
-    def error(model: HistGradientBoostingClassifier) -> float:
-        return float(np.square(model.predict_proba(rows)[:, 1] - truth).mean())
-
-    assert error(read) < 0.7 * error(plain)
-    assert read.predict_proba(rows)[:, 1].mean() == pytest.approx(truth.mean(), abs=0.04)
-    scaled = make_pipeline(StandardScaler(), LogisticRegression())
-    fit_to_evidence(scaled, rows, LabelEvidence.of(release.log_likelihood), seed=0)
-    fit_to_evidence(
-        KNeighborsClassifier(200), rows, LabelEvidence.of(release.log_likelihood), seed=0
-    )
-
-
 @pytest.mark.parametrize(
     ("method", "delta"), [("auto", 1e-5), ("auto", 0.0), ("moment_labels", 1e-5), ("alibi", 0.0)]
 )
@@ -117,12 +90,6 @@ def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path:
     model.save(tmp_path / "model")
     kept = load_model(tmp_path / "model").predict_proba(x)
     np.testing.assert_array_equal(kept, model.predict_proba(x))
-
-
-def test_methods_with_models_of_their_own_are_refused_for_an_estimator() -> None:
-    x, y = np.zeros((20, 2)), [0, 1] * 10
-    with pytest.raises(ValueError, match="use one of moment_labels, cluster_labels"):
-        LabelPrivateClassifier("pate", classes=2, estimator=LogisticRegression()).fit(x, y)
 
 
 @pytest.mark.parametrize("classes", [2, 5])

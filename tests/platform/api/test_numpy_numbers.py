@@ -8,8 +8,8 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 
 from labeldp.mechanisms.calibration import price_gaussian
 from labeldp.platform.api.classifier import LabelPrivateClassifier
+from labeldp.platform.api.label_release import epsilon as price_of
 from labeldp.platform.api.label_release import privatize
-from labeldp.platform.api.prices import epsilon as price_of
 from labeldp.platform.api.regressor import LabelPrivateRegressor
 from labeldp.platform.settings.configuration import TrialConfig
 from labeldp.platform.settings.space import Choice, Grid

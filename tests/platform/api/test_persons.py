@@ -20,7 +20,6 @@ from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
 from labeldp.mechanisms.accounting import GaussianEvent, epsilon_of, gaussian_epsilon
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.amounts import BINS, LEVELS, AmountChannel, AmountSums
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.mechanisms.persons import (
@@ -32,13 +31,13 @@ from labeldp.mechanisms.persons import (
 )
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import LATTICE, SecureEntropy, SeededNoise
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.label_release import SINGLE, privatize
 from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.settings.methods import NAMED, RELEASED
-from labeldp.trainers.data.written import class_name
+from labeldp.trainers.data.columns import class_name
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 

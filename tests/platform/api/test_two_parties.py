@@ -24,17 +24,15 @@ from sklearn.metrics import roc_auc_score
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import BudgetExceeded
-from labeldp.mechanisms.randomized_response import RandomizedResponse
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.api.party_files import FileNotAsWritten, read_release
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
 from labeldp.platform.settings.methods import RELEASED
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from labeldp.trainers.data import own_files
+from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data.files import FileRefused
-from labeldp.trainers.data.own_files import npz_arrays, parquet_count, parquet_table
+from labeldp.trainers.data.own_files import npz_arrays
+from labeldp.trainers.data.tables import parquet_count, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
@@ -298,7 +296,6 @@ def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: P
         given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
         found = answer(labels, request, None, **given)
         assert found.epsilon == pytest.approx(1.0, abs=1e-9)
-        assert (found.isolated > two_parties.ISOLATED) == (change is _one_person)
 
 
 def _wide(facts: dict[str, Any], files: dict[str, Any]) -> None:
@@ -508,7 +505,7 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     features, labels = both_tables()
     features.to_parquet("features.parquet", index=False, row_group_size=700)
     labels.to_parquet("labels.parquet", index=False)
-    read, whole = list[Any](), own_files.parquet_table
+    read, whole = list[Any](), parquet_table
 
     def only_labels(file: Path, *, columns: Any = None, rows: range | None = None) -> Any:
         if rows is None:
@@ -564,7 +561,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "write",
     [
-        *("{}\u0301\t", " {}\u0301", "{}\u0301\u00a0", "\u200b{}\u0301\ufeff"),
+        "\u200b{}\u0301\ufeff",
         lambda name: unicodedata.normalize("NFC", f"{name}\u0301"),
     ],
 )
@@ -584,38 +581,8 @@ def test_ids_are_the_same_however_they_are_written(write: Any, tmp_path: Path) -
     some = write_request(others[:30], tmp_path / "3", **ASKED)
     with pytest.raises(BudgetExceeded, match="would make it 2"):
         answer(labels, some, tmp_path / "b", **given, relabel=True)
-
-
-def test_whole_numbers_are_the_same_however_they_are_written(tmp_path: Path) -> None:
-    features, labels = (table.head(20) for table in both_tables(60))
-    vault, numbers = tmp_path / "vault", np.arange(20)
-    features, labels = (table.assign(id=numbers) for table in (features, labels))
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault, "budget": 1.0}
-    answer(labels, write_request(features, tmp_path / "0", **ASKED), tmp_path / "r0", **given)
-    for number, written in enumerate(
-        (numbers.astype(float), [f"{n}.0" for n in numbers], [f"{n:04}" for n in numbers]), start=1
-    ):
-        asked = write_request(features.assign(id=written)[::-1], tmp_path / f"{number}", **ASKED)
-        with pytest.raises(BudgetExceeded):
-            answer(labels.assign(id=written), asked, tmp_path / "r", **given)
-    with pytest.raises(ValueError, match=r"20 rows and 19 ids; .*zeros of a number"):
-        write_request(features.assign(id=["07", *numbers[1:]]), tmp_path / "x", **ASKED)
-
-
-def test_people_of_a_vault_of_an_earlier_version_are_known(tmp_path: Path) -> None:
-    """It kept ids as they were written, and two spellings of one as two people."""
-    vault = SharedVault(tmp_path / "vault")
-    people = np.array(["e\u0301", "a ", "a", "b"])
-    side = PublicSide(rows="r", classes="c", num_labels=4, people=people)
-    own = LabelVault(labels=[0, 1, 1, 0], num_classes=2, store=vault.store(side))
-    own.release(RandomizedResponse(epsilon=1.0, num_classes=2))
-    assert SharedVault(tmp_path / "vault").epsilon() == 2.0, "both labels of a"
-    for name, total in (("\u00e9", 2.0), ("a", 3.0), ("c", 2.0)):
-        features = pd.DataFrame({"id": [name], "a": [1.0]})
-        labels = features.assign(bought="no")
-        request = write_request(features, tmp_path / name, **ASKED)
-        given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
-        assert answer(labels, request, None, **given).total_epsilon == total
+    with pytest.raises(ValueError, match=r"60 rows and 59 ids; .*zeros of a number"):
+        write_request(features.assign(id=["07", *range(1, 60)]), tmp_path / "x", **ASKED)
 
 
 def test_persons_under_other_names_have_paid_under_both(tmp_path: Path) -> None:
@@ -759,15 +726,6 @@ def test_a_guessed_vault_without_releases_is_a_second_ledger(
     assert not any((tmp_path / "b.vault").iterdir()) and not (tmp_path / "r2").exists()
 
 
-@pytest.mark.parametrize("share", [float("nan"), -0.1, 1.1])
-def test_a_share_of_missing_labels_lies_between_0_and_1(share: float, tmp_path: Path) -> None:
-    features, labels = both_tables(40)
-    request = write_request(features, tmp_path / "q", **ASKED)
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault(), "missing": "no"}
-    with pytest.raises(ValueError, match="most_missing is"):
-        answer(labels[:2], request, None, **given, most_missing=share)
-
-
 def test_a_request_of_which_almost_nothing_is_known_is_refused(tmp_path: Path) -> None:
     features, labels = both_tables(1000)
     request = write_request(features, tmp_path / "request", **ASKED)
@@ -783,6 +741,9 @@ def test_a_request_of_which_almost_nothing_is_known_is_refused(tmp_path: Path) -
     assert answer(some, request, None, **given, vault=SharedVault()).absent == 990
     nobody = answer(others, request, None, **given, vault=SharedVault(), most_missing=1.0)
     assert nobody.absent == 1000
+    for share in (float("nan"), -0.1, 1.1):
+        with pytest.raises(ValueError, match="most_missing is"):
+            answer(some, request, None, **given, vault=SharedVault(), most_missing=share)
 
 
 #: What a release may state that its noise does not have.
@@ -867,8 +828,6 @@ def test_numbers_reach_an_estimator_as_they_are(method: str, tmp_path: Path) -> 
     assert all(np.isin(rows[:, 0], features.a).all() for rows in seen) and seen
     named = named_estimator("logistic", rows=300, seed=0)
     model = two_parties.fit_release(features, [read_release(tmp_path / "r")], estimator=named)
-    truth = labels.set_index("id").bought[features.id] == "yes"
-    assert roc_auc_score(truth, model.predict_proba(features)[:, 1]) > 0.9
     assert model.origin.method.startswith("LogisticRegression on")
 
 

@@ -20,7 +20,7 @@ import pytest
 from numpy.typing import NDArray
 
 from labeldp.platform.cli import command, doctor
-from labeldp.platform.cli.array_files import read_array
+from labeldp.platform.cli.bounds import read_array
 from labeldp.platform.cli.command import Answer, ExitCode, perform, shown, table
 from labeldp.platform.cli.command_line import VERBS, Verb
 from labeldp.platform.cli.doctor import Check
@@ -190,7 +190,7 @@ def sets() -> list[Any]:
 
 
 def test_plain_columns_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = shown(["above", *sets(), "below"], stream=io.StringIO()).splitlines()
+    lines = shown(["above", *sets(), "below"]).splitlines()
     assert lines[:4] == [
         *("above", "sets", "name    there  what", "digits  yes    [red]not markup[/]")
     ]
@@ -198,7 +198,7 @@ def test_plain_columns_off_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     assert lines[4].startswith("mnist   no     images images") and lines[4].endswith("images")
     assert lines[5:] == ["below"]
     monkeypatch.setattr(command, "MOST_ROWS", 1)
-    assert "... and 1 more; --json has them all" in shown(sets(), stream=io.StringIO())
+    assert "... and 1 more; --json has them all" in shown(sets())
 
 
 def test_keys_of_a_method(monkeypatch: pytest.MonkeyPatch) -> None:

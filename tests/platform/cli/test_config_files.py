@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from labeldp.platform.records.results import records_in
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import answer, refusal, run, swept, words
 from tests.source_tree import ROOT

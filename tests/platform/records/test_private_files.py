@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.results import DESCRIPTION, write_model
 from labeldp.platform.report.page import write_report
-from labeldp.platform.vault.vote_store import VoteStore
+from labeldp.platform.sweep.trial import Keeper
+from labeldp.platform.vault.vault_store import VoteStore
 from labeldp.trainers.data import files
 from labeldp.trainers.data.files import (
     FileRefused,

@@ -1,14 +1,8 @@
 """The tracking pages as a browser shows them: they open on accuracy, epsilon and epsilon_m."""
 
-import os
 import re
 import shutil
-import signal
-import socket
 import subprocess
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +11,7 @@ import pytest
 from labeldp.platform.cli.tracking_server import _command, _pages
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import MOST_COMPARED, compared, default_uri
+from tests.faults.processes import TrackingServer, free_port
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 
@@ -41,31 +36,10 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         record = a_record(f"{number:x}" * 16, accuracy=0.5 + 0.03 * number, figures=figures)
         tags = {"line": LINES[number % len(LINES)]}
         tracker.write(record, name=f"trial {number}", tags=tags, texts={})
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"http://127.0.0.1:{port}"
-    command = [*_command(uri, port)]
-    environment = {**os.environ, "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}
-    server = subprocess.Popen(command, cwd=folder, env=environment, start_new_session=True)
-    try:
-        wait_for(f"{address}/health")
-        (said,) = _pages(uri, address)
+    port = free_port()
+    with TrackingServer([*_command(uri, port)], port, folder=folder) as server:
+        (said,) = _pages(uri, server.uri)
         yield dict(line.strip().split(": ", 1) for line in said.splitlines())
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=30)
-
-
-def wait_for(address: str) -> None:
-    until = time.monotonic() + 180
-    while time.monotonic() < until:
-        try:
-            urllib.request.urlopen(address, timeout=5).close()
-            return
-        except (urllib.error.URLError, TimeoutError):
-            time.sleep(0.5)
-    raise TimeoutError(address)
 
 
 def seen(address: str, folder: Path) -> str:

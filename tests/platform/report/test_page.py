@@ -14,13 +14,14 @@ import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.image import imread
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import TEMPLATES
-from labeldp.platform.report.figures import Line, curves_of, png, styles_of, trade_off
+from labeldp.platform.report.figures import RC, Line, curves_of, save, styles_of, trade_off
 from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.page import page, write_report
 from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
@@ -305,8 +306,9 @@ def test_markers_are_where_their_numbers_are() -> None:
 )
 def test_anything_can_be_drawn(record: TrialRecord, tmp_path: Path) -> None:
     found = points([record])
-    how = {"attack": True, "title": record.variant}
-    png(tmp_path / "a.png", trade_off, found, styles_of(found), **how)
+    with rc_context(RC):
+        figure = trade_off(found, styles_of(found), attack=True, title=record.variant)
+        save(figure, tmp_path / "a.png")
     assert imread(tmp_path / "a.png").std() > 0
 
 

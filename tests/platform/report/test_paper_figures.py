@@ -1,4 +1,4 @@
-"""Figures of the papers: each shows the numbers that it was given, and none what is not there."""
+"""Figures, tables and comparisons for papers: each has the numbers that it was given, no others."""
 
 import math
 from pathlib import Path
@@ -7,12 +7,14 @@ from typing import Any
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from scipy.stats import ttest_ind
 
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.platform.records.results import TrialRecord
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report import paper_figures
 from labeldp.platform.report.paper_figures import write_figures
+from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.sweep.examples import a_record, mode
 
 VOTES = np.array([[200, 30, 20]] * 30 + [[120, 110, 20]] * 10)
@@ -45,8 +47,6 @@ def test_a_heat_map_has_the_mean_of_every_point() -> None:
         axes.images[0].get_array().filled(math.nan), [[35.5, 45.5, 55.5], [60.5, 70.5, math.nan]]
     )
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("trainer.tau", "trainer.temperature")
-    turned = panels(paper_figures.heat_map(a_grid(), rows="trainer.tau"))[0]
-    assert turned.images[0].get_array().shape == (3, 2)
 
 
 def test_each_numeric_axis_has_a_panel_of_means() -> None:
@@ -100,3 +100,66 @@ def test_less_noise_costs_more_and_answers_better_by_both_maxima() -> None:
         assert dear > cheap and right > less
     gaussian = GNMax(noise_std=80.0).costs(VOTES, Accounting.COUNTS).cost(delta=1e-5)
     assert lines[0].get_xdata()[1] == gaussian.epsilon
+
+
+SEEDS = {"a": (0.70, 0.74, 0.75), "b": (0.80, 0.81, 0.85, 0.82)}
+
+
+@pytest.fixture
+def folders(tmp_path: Path) -> list[str]:
+    """Two sweeps of the line `A & B` at epsilon 1; the second has another line too."""
+    for name, accuracies in SEEDS.items():
+        folder = ResultsFolder(tmp_path / name, sweep="small")
+        folder.identify(num_labels=100)
+        for seed, accuracy in enumerate(accuracies):
+            given: dict[str, Any] = {
+                "variant": "A & B",
+                "changes": {"seed": seed},
+                "accuracy": accuracy,
+            }
+            folder.keep(a_record(f"{seed}" * 16, point={"seed": seed}, **given))
+    folder.keep(a_record("f" * 16, variant="none", epsilon=float("inf"), accuracy=0.9))
+    return [str(tmp_path / name) for name in SEEDS]
+
+
+@pytest.mark.parametrize("name", ["accuracy_vs_epsilon", "epsilon_m_vs_epsilon"])
+def test_a_figure_is_as_wide_as_a_column_and_has_fonts(
+    name: str, folders: list[str], tmp_path: Path
+) -> None:
+    written = {}
+    for ending in ("pdf", "svg", "png"):
+        to = tmp_path / f"figure.{ending}"
+        assert answer("report", folders[1], "--figure", name, "--to", str(to))["points"] == 2
+        written[ending] = to.read_bytes()
+    assert written["pdf"].startswith(b"%PDF") and b"/FontFile2" in written["pdf"]
+    svg = written["svg"].decode()
+    assert 'width="237.6pt"' in svg and ">no privacy<" in svg and ">A &amp; B<" in svg
+    assert (">accuracy, %<" in svg) == (name == "accuracy_vs_epsilon")
+    assert int.from_bytes(written["png"][16:20], "big") == 990  # 3.3 inches of 300 points
+    assert "name a file that ends in" in refusal(
+        "report", folders[0], "--figure", name, "--to", str(tmp_path / "figure.gif")
+    )
+    assert "needs a file" in refusal("report", folders[0], "--figure", name)
+
+
+def test_a_table_is_for_the_paper_that_it_goes_into(folders: list[str], tmp_path: Path) -> None:
+    latex = words("report", folders[1], "--table", "latex")
+    assert r"A \& B & 1 & 0 & 82.00 $\pm$ 2.16 & 0.25 & 4 \\" in latex.splitlines()
+    markdown = words("report", folders[1], "--table", "markdown").splitlines()
+    assert markdown[2] == "| A & B | 1 | 0 | 82.00 ± 2.16 | 0.25 | 4 |"
+    to = tmp_path / "table.csv"
+    assert answer("report", folders[1], "--table", "csv", "--to", str(to))["rows"] == 2
+    assert to.read_text().splitlines()[2].startswith("none,∞,0,90.00,")
+    assert "of a results folder alone" in refusal(
+        "report", folders[0], "--table", "csv", "--edition", "public"
+    )
+
+
+def test_two_sweeps_are_compared_by_their_seeds(folders: list[str]) -> None:
+    (row,) = answer("compare", *folders)["rows"]
+    found = ttest_ind(SEEDS["b"], SEEDS["a"], equal_var=False).confidence_interval()
+    assert (row["line"], row["epsilon"]) == ("A & B", 1.0)
+    assert (row["low"], row["high"]) == pytest.approx((found.low, found.high))
+    other = ResultsFolder(Path(folders[0]).with_name("other"), sweep="small")
+    other.keep(a_record("e" * 16, variant="C"))
+    assert "no finished line at the same epsilon" in refusal("compare", folders[0], str(other.path))

@@ -26,10 +26,10 @@ from labeldp.platform.studies.comparison import EPSILONS, REPETITIONS, compariso
 from labeldp.platform.studies.leakage_study import LeakageStudy, main
 from labeldp.platform.sweep import block_check
 from labeldp.platform.sweep.block_check import compare, run_blocks, table
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.cost import cost_of
-from labeldp.platform.sweep.overrides import load_sweep
 from labeldp.platform.sweep.plan import TOGETHER, check_priors
-from labeldp.platform.sweep.sweep_report import SweepOutcome
+from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.files import DatasetMissing

@@ -34,8 +34,14 @@ from labeldp.platform.settings.sweep import (
     resized,
     variants_of,
 )
-from labeldp.platform.sweep.config_files import MOST_VALUES, merged, read, sweep_of
-from labeldp.platform.sweep.overrides import load_sweep, parse_overrides
+from labeldp.platform.sweep.config_files import (
+    MOST_VALUES,
+    load_sweep,
+    merged,
+    parse_overrides,
+    read,
+    sweep_of,
+)
 from labeldp.platform.sweep.plan import as_on_disk, plan_of
 from tests.source_tree import ROOT
 

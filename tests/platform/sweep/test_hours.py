@@ -9,9 +9,9 @@ import pytest
 
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
 from labeldp.platform.settings.sweep import PlannedTrial, plan_trials
-from labeldp.platform.sweep import hours as module
-from labeldp.platform.sweep.hours import planned_hours
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep import cost as module
+from labeldp.platform.sweep.config_files import load_sweep
+from labeldp.platform.sweep.cost import planned_hours
 from labeldp.trainers.data.splits import DataSize
 
 CIFAR = DataSize(

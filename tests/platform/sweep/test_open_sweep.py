@@ -1,4 +1,4 @@
-"""open_sweep and sweep_report: what an earlier start left, whose coins are secret, reports."""
+"""open_sweep and the report: what an earlier start left, whose coins are secret, reports."""
 
 import csv
 import shutil
@@ -21,11 +21,7 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
 from labeldp.platform.settings.sweep import CannotFit, PlannedTrial, Resources, SweepOptions
 from labeldp.platform.sweep.driver import check, run_sweep
-from labeldp.platform.sweep.open_sweep import (
-    _coin_seed,
-    budget_left,
-    known_ledger,
-)
+from labeldp.platform.sweep.open_sweep import _coin_seed, budget_left, known_ledger
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep

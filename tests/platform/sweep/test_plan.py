@@ -396,7 +396,8 @@ def test_hours_of_a_gpu_are_refused_without_one(
         assert plan_of(sweep, replace(asked, **smaller)).fits
         assert started(sweep, replace(asked, **smaller)).cost.trials
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
-    assert plan_of(sweep, asked).fits
+    assert plan_of(sweep, asked).fits and plan_of(sweep, asked).trials_per_gpu == 0
+    assert plan_of(replace(sweep, resources=Resources(gpu=0.3)), asked).trials_per_gpu == 3
 
 
 def test_a_cluster_without_a_gpu_is_refused_before_its_vault_opens(tmp_path: Path) -> None:

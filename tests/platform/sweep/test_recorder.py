@@ -16,8 +16,6 @@ from mlflow.tracking import MlflowClient
 import labeldp
 from labeldp.mechanisms.accounting import GaussianEvent, gaussian_epsilon
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.records import checkpoints
-from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import (
     ARRAYS,
@@ -30,8 +28,10 @@ from labeldp.platform.records.results import (
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.settings.sweep import plan_trials
 from labeldp.platform.sweep import open_sweep
+from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.recorder import Recorder
-from labeldp.platform.sweep.trial import Checkpoints
+from labeldp.platform.sweep.trial import Checkpoints, Keeper
+from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import METRICS, a_charge, a_sweep
 from tests.platform.sweep.stores import new_store
 from tests.trainers.encoders.test_libraries import MADE
@@ -185,17 +185,9 @@ def test_a_half_written_model_is_ignored(tmp_path: Path) -> None:
 
 
 def test_a_full_disk_states_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Here:
-        """An actor in this process."""
-
-        class keep_model:
-            @staticmethod
-            def remote(digest: str, files: Any) -> Any:
-                keeper: Any = Keeper(str(tmp_path), str(tmp_path / "models"))
-                return lambda: keeper.keep_model(digest, files)
-
-    monkeypatch.setattr(ray, "get", lambda call, timeout: call())
-    trial = Checkpoints(keeper=Here(), digest="ab")
+    monkeypatch.setattr(ray, "get", lambda reference, timeout: reference)
+    keeper = Here(Keeper(str(tmp_path), str(tmp_path / "models")))
+    trial = Checkpoints(keeper=keeper, digest="ab")
     model: Any = SimpleNamespace(files=lambda: FILES)
     trial.keep_model(model)
     assert kept_model(tmp_path / "models", "ab") is not None
@@ -203,6 +195,6 @@ def test_a_full_disk_states_the_fix(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     def full(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(checkpoints, "write_model", full)
+    monkeypatch.setattr(trial_module, "write_model", full)
     with pytest.raises(ValueError, match=r"No space left.*models\.keep=false.*--resume auto"):
         trial.keep_model(model)

@@ -25,8 +25,8 @@ from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep import search
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
+from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.platform.sweep.search import Suggestions, check_installed
-from labeldp.platform.sweep.sweep_report import SweepOutcome
 from tests.faults.without_cluster import without_cluster
 
 

@@ -1,5 +1,8 @@
 """trial: what it releases and pays, also when it starts again; estimates without test labels."""
 
+import io
+import math
+import pickle
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -16,7 +19,6 @@ from ray.tune.error import TuneError
 
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomness import OsEntropy
-from labeldp.platform.records.checkpoints import Keeper
 from labeldp.platform.settings.configuration import (
     AshaStop,
     AuditSettings,
@@ -29,11 +31,12 @@ from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep import trial as trial_module
-from labeldp.platform.sweep.plan import check_checkpoints
+from labeldp.platform.sweep.plan import check_kind
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import (
     Checkpoints,
     EarlyStops,
+    Keeper,
     TrialOutcome,
     run_trial,
     tune_trial,
@@ -41,9 +44,10 @@ from labeldp.platform.sweep.trial import (
 from labeldp.platform.sweep.trial_runs import AshaByGroup, SuggestionSearcher, _fit, scheduler_of
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.labelled_data import LabelledData, load, set_aside
+from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.models.learner import Learner
-from labeldp.trainers.models.trained_model import TrainedModel, load_model
+from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.settings.schedules import TrainingDiverged
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
@@ -93,24 +97,24 @@ def digits() -> LabelledData:
     return load("digits", limit=200)
 
 
+@pytest.fixture(autouse=True)
+def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Actors are objects of this process (`Here`)."""
+    monkeypatch.setattr(ray, "get", lambda reference, **limits: reference)
+
+
 class States(Checkpoints):
-    def __init__(self, *, due: bool = True) -> None:
-        self.digest = "ab"
-        self.kept: list[Mapping[str, Any]] = []
-        self.models: list[Mapping[str, bytes]] = []
-        self._due = due
+    """A trial's states and models in a folder; counts the states."""
 
-    def find(self) -> Mapping[str, Any] | None:
-        return self.kept[-1] if self.kept else None
-
-    def due(self) -> bool:
-        return self._due
+    def __init__(self, folder: Path, *, due: bool = True) -> None:
+        self.model = folder / "models" / "ab"
+        keeper = Here(Keeper(str(folder / "states"), str(folder / "models")))
+        super().__init__(keeper=keeper, digest="ab", every_seconds=0.0 if due else math.inf)
+        self.kept = 0
 
     def keep(self, state: Mapping[str, Any]) -> None:
-        self.kept.append(state)
-
-    def keep_model(self, model: TrainedModel) -> None:
-        self.models.append(model.files())
+        super().keep(state)
+        self.kept += 1
 
 
 class Killed(Exception):
@@ -130,10 +134,10 @@ def run(
 
 @pytest.mark.parametrize("due", [True, False])
 def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_once(
-    digits: LabelledData, due: bool, monkeypatch: pytest.MonkeyPatch
+    digits: LabelledData, due: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its worker may die before a state is due, and the next one add up in another order."""
-    home, states, epochs = home_of(digits), States(due=due), list[Any]()
+    home, states, epochs = home_of(digits), States(tmp_path, due=due), list[Any]()
 
     def dies_in_the_second_stage(figures: Any, rung: bool) -> None:
         epochs.append(figures)
@@ -148,22 +152,66 @@ def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_o
     outcome = run(digits, home, checkpoints=states)
     assert sorted(outcome.release_keys) == sorted(charge.key for charge in home.ledger())
     assert len(home.ledger()) == 2
-    assert due or len(states.kept) == 1, "the epoch that requested is kept"
+    assert due or states.kept == 1, "the epoch that requested is kept"
 
 
-def test_a_state_of_another_ledger_is_not_resumed(digits: LabelledData) -> None:
-    states = States()
+def test_a_trial_goes_on_to_the_same_numbers(digits: LabelledData, tmp_path: Path) -> None:
+    home, states, epochs = home_of(digits), States(tmp_path), list[Any]()
+
+    def dies_in_the_last_epoch(figures: Any, rung: bool) -> None:
+        epochs.append(figures)
+        if len(epochs) == ESTIMATED.trainer.epochs:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(digits, home, ESTIMATED, on_epoch=dies_in_the_last_epoch, checkpoints=states)
+    resumed = run(digits, home, ESTIMATED, checkpoints=states)
+    assert states.kept == ESTIMATED.trainer.epochs, "one epoch is trained again"
+    whole = run(digits, home, ESTIMATED)  # it reads the same release
+    found, expected = (
+        {name: value for name, value in each.metrics.items() if "seconds" not in name}
+        for each in (resumed, whole)
+    )
+    assert found == expected and resumed.release_keys == whole.release_keys
+
+
+class Bomb:
+    """What a state must not be able to do: run code when it is read."""
+
+    def __reduce__(self) -> Any:
+        return (Path.touch, (Path("exploded"),))
+
+
+def test_a_state_that_is_damaged_or_hostile_is_not_used(
+    digits: LabelledData, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    states = States(tmp_path)
+    run(digits, home_of(digits), ESTIMATED, checkpoints=states)
+    assert states.find() is not None
+    path = tmp_path / "states" / "ab.state"
+    good = path.read_bytes()
+    hostile = io.BytesIO()
+    torch.save({"trainer": Bomb(), "epochs": [], "seconds": 0.0}, hostile)
+    for content in (good[: len(good) // 2], b"", pickle.dumps(Bomb()), hostile.getvalue()):
+        path.write_bytes(content)
+        assert states.find() is None
+        assert not (tmp_path / "exploded").exists()
+
+
+def test_a_state_of_another_ledger_is_not_resumed(digits: LabelledData, tmp_path: Path) -> None:
+    states = States(tmp_path)
     for shift in range(2):
         home = home_of(replace(digits, train_labels=(digits.train_labels + shift) % 10))
         outcome = run(digits, home, checkpoints=states)
         assert outcome.release_keys == [charge.key for charge in home.ledger()]
-    assert len(states.kept) == 2 * TWO_STAGES.trainer.epochs
+    assert states.kept == 2 * TWO_STAGES.trainer.epochs
 
 
-def test_a_trial_that_stopped_at_a_rung_stays_stopped(digits: LabelledData) -> None:
+def test_a_trial_that_stopped_at_a_rung_stays_stopped(digits: LabelledData, tmp_path: Path) -> None:
     """Its worker died after the word and before the end: it trains no further epoch."""
     config = with_changes(TrialConfig(), {"trainer.epochs": 5, "trainer.width": 8})
-    home, states, seen = home_of(digits), States(), list[tuple[float, bool]]()
+    home, states, seen = home_of(digits), States(tmp_path), list[tuple[float, bool]]()
 
     class Stops(EarlyStops):
         def stopped(self, digest: str) -> bool:
@@ -189,13 +237,11 @@ def test_a_trial_that_stopped_at_a_rung_stays_stopped(digits: LabelledData) -> N
 
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_measured_model_is_kept(digits: LabelledData, keep: bool, tmp_path: Path) -> None:
-    states, config = States(), with_changes(TWO_STAGES, {"models.keep": keep})
+    states, config = States(tmp_path), with_changes(TWO_STAGES, {"models.keep": keep})
     outcome = run(digits, home_of(digits), config, checkpoints=states)
-    assert len(states.models) == keep
+    assert states.model.exists() == keep
     if keep:
-        for name, content in states.models[0].items():
-            (tmp_path / name).write_bytes(content)
-        model, public = load_model(tmp_path), digits.public
+        model, public = load_model(states.model), digits.public
         right = model.predict(public.test_features.numpy()) == public.test_labels
         assert right.mean() == outcome.metrics["accuracy"]
         assert (model.facts["epsilon"], model.facts["method"]) == (2.0, "lp_mst")
@@ -208,7 +254,7 @@ def test_the_best_test_epoch_counts_and_is_labeled_also_after_a_restart(
     config = with_changes(ESTIMATED, {**chosen, "trainer.epsilon": 6.0})
     # Steps of the last epoch go uphill.
     monkeypatch.setattr(Learner, "_rate", lambda own, *at: -1.0 if own.epoch_number == 4 else 0.1)
-    states, home, epochs = States(), home_of(digits), list[Any]()
+    states, home, epochs = States(tmp_path), home_of(digits), list[Any]()
 
     def dies_after_the_third(figures: Any, rung: bool) -> None:
         epochs.append(figures["val_accuracy"])
@@ -221,15 +267,13 @@ def test_the_best_test_epoch_counts_and_is_labeled_also_after_a_restart(
     assert best > epochs[3], "the best epoch is not the last one"
     outcome = run(digits, home, config, checkpoints=states)
     assert outcome.metrics["accuracy"] == best
-    for name, content in states.models[0].items():
-        (tmp_path / name).write_bytes(content)
     public = digits.public
-    right = load_model(tmp_path).predict(public.test_features.numpy()) == public.test_labels
+    right = load_model(states.model).predict(public.test_features.numpy()) == public.test_labels
     assert right.mean() == best
     (planned,) = plan_trials(Sweep(name="s", base=config))
     assert planned.variant == "s (test_selected)"
     with pytest.raises(ValueError, match="these data have no public test split"):
-        check_checkpoints([planned], has_test_split=False)
+        check_kind([planned], DataSize(num_classes=10, num_labels=200, has_test_split=False))
     with pytest.raises(ValueError, match="'pate' has no one model that every epoch improves"):
         with_changes(config, {"method": "pate"})
 
@@ -325,11 +369,8 @@ def test_the_error_that_broke_the_driver_is_raised_and_not_its_text_in_tune() ->
     assert caught.value is refused
 
 
-def scheduler(
-    monkeypatch: pytest.MonkeyPatch, by: ChooseBy = ChooseBy.TEST
-) -> tuple[AshaByGroup, EarlyStops]:
+def scheduler(by: ChooseBy = ChooseBy.TEST) -> tuple[AshaByGroup, EarlyStops]:
     """One of two trials continues; the first letter of a hash is its group."""
-    monkeypatch.setattr(ray, "get", lambda reference, **limits: reference)
     rule = AshaStop(grace_epochs=2, keep_one_in=2)
     stops = EarlyStops(rule=rule, by=by, keeper=Here(Keeper("", "")))
     return AshaByGroup(stops, group_of=lambda each: each[0], most_epochs=30), stops
@@ -341,29 +382,25 @@ def tell(judge: AshaByGroup, digest: str, accuracy: float) -> None:
     assert judge.on_trial_result(None, trial, result) == "CONTINUE"
 
 
-def test_the_worse_half_is_stopped_within_its_group(monkeypatch: pytest.MonkeyPatch) -> None:
-    judge, board = scheduler(monkeypatch)
+def test_the_worse_half_is_stopped_within_its_group() -> None:
+    judge, board = scheduler()
     for digest, accuracy in (("a1", 0.5), ("a2", 0.6), ("a3", 0.4), ("b1", 0.1)):
         tell(judge, digest, accuracy)
     assert [name for name in ("a1", "a2", "a3", "b1") if board.stopped(name)] == ["a3"]
 
 
 @pytest.mark.parametrize(("by", "stopped"), [(ChooseBy.TEST, True), (ChooseBy.ESTIMATED, False)])
-def test_trials_of_an_earlier_start_are_compared_with(
-    by: ChooseBy, stopped: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_trials_of_an_earlier_start_are_compared_with(by: ChooseBy, stopped: bool) -> None:
     """The example's curve has .9 after its second epoch, and no estimate."""
-    judge, board = scheduler(monkeypatch, by)
+    judge, board = scheduler(by)
     judge.recall(a_record("a1"))
     judge.recall(a_record("b1"))
     tell(judge, "a2", 0.5)
     assert board.stopped("a2") is stopped and not board.stopped("a1")
 
 
-def test_trials_that_start_again_are_compared_with_those_that_ended(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    _, board = scheduler(monkeypatch)
+def test_trials_that_start_again_are_compared_with_those_that_ended() -> None:
+    _, board = scheduler()
     rates = {"trainer.learning_rate": Grid(0.1, 0.2)}
     trials = plan_trials(Sweep(name="s", base=TrialConfig(), space=rates))
     size = SimpleNamespace(num_classes=10)

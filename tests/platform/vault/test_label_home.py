@@ -24,10 +24,10 @@ from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.settings.sweep import Unfinished
-from labeldp.platform.vault import home_proxy
+from labeldp.platform.vault import actors
+from labeldp.platform.vault.actors import HomeActor, HomeProxy, ask
+from labeldp.platform.vault.actors import start_home as start_actor
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
-from labeldp.platform.vault.home_proxy import HomeActor, HomeProxy, ask
-from labeldp.platform.vault.home_proxy import start as start_actor
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
 from labeldp.trainers.data.files import NotOurs
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
@@ -51,11 +51,11 @@ def rr(epsilon: float) -> RandomizedResponse:
 
 
 def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
-    small = home_proxy._small(TRAINING, 10)
+    small = actors._small(TRAINING, 10)
     assert small.dtype == np.uint8 and (small == TRAINING).all()
     assert repr(SECRETS) == "SecretLabels(num_classes=10)"
     for bad in (-1, 256):  # one byte would make others of them: they stay for the vault to refuse
-        wrong = home_proxy._small(np.append(TRAINING, bad), 10)
+        wrong = actors._small(np.append(TRAINING, bad), 10)
         assert wrong[-1] == bad
         with pytest.raises(ValueError, match=r"labels\[300\]"):
             LabelHome(replace(SECRETS, training=wrong), **home_settings(tmp_path))
@@ -359,7 +359,7 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
         kept.write(path)
 
 
-# home_proxy: it returns the home's answer, in time or not at all.
+# actors: it returns the home's answer, in time or not at all.
 
 
 class Call:
@@ -439,7 +439,7 @@ def test_a_lost_home(
     error: Exception, kind: type[Exception], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def get(reference: Any, timeout: float) -> Any:
-        assert timeout == home_proxy.TIME_LIMIT_SECONDS
+        assert timeout == actors.TIME_LIMIT_SECONDS
         raise error
 
     monkeypatch.setattr(ray, "get", get)

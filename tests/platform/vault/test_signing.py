@@ -23,7 +23,7 @@ from labeldp.platform.api import two_parties
 from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.report.publish import publish
-from labeldp.platform.sweep.overrides import load_sweep
+from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.vault import signing
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, Signature, sign_folder, signing_key

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.cluster import Capacity, connected
 from labeldp.platform.settings.sweep import CannotFit, Resources, Unfinished
-from labeldp.platform.vault import teacher_pool
-from labeldp.platform.vault.teacher_pool import (
+from labeldp.platform.vault import actors
+from labeldp.platform.vault.actors import (
     DEATHS,
     GROWN_ACTORS,
     START_SECONDS,
@@ -30,7 +30,7 @@ from labeldp.platform.vault.teacher_pool import (
     pool_size,
     train_ensemble,
 )
-from labeldp.platform.vault.vote_store import VoteJournal
+from labeldp.platform.vault.vault_store import VoteJournal
 from tests.faults.processes import family, titled, wait_until
 from tests.platform.sweep.examples import a_cluster
 from tests.platform.vault.simulated_teachers import (
@@ -140,7 +140,7 @@ def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., F
     def run(errors: dict[int, list[Exception]], **given: Any) -> FakeRay:
         """Train an ensemble of six in batches of two to its end, and check its votes."""
         fake = FakeRay(errors, **given)
-        monkeypatch.setattr(teacher_pool, "ray", fake)
+        monkeypatch.setattr(actors, "ray", fake)
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         try:
@@ -189,8 +189,8 @@ def test_no_batch_waits_for_a_machine_that_is_gone(
         return [answer for answer in waiting if answer.of_a_start], []
 
     monkeypatch.setattr(fake, "wait", working)
-    monkeypatch.setattr(teacher_pool, "ray", fake)
-    monkeypatch.setattr(teacher_pool, "capacity", lambda: clusters.pop(0))
+    monkeypatch.setattr(actors, "ray", fake)
+    monkeypatch.setattr(actors, "capacity", lambda: clusters.pop(0))
     with pytest.raises(CannotFit, match=r"a teacher actor needs 2 CPU \+ 0.5 GPU on one node"):
         train_ensemble(
             simulated,
@@ -226,8 +226,8 @@ def test_time_that_is_over_ends_training_and_keeps_votes(
         return done, [answer for answer in waiting if answer not in done]
 
     monkeypatch.setattr(fake, "wait", wait)
-    monkeypatch.setattr(teacher_pool, "ray", fake)
-    monkeypatch.setattr(teacher_pool, "monotonic", lambda: now[0])
+    monkeypatch.setattr(actors, "ray", fake)
+    monkeypatch.setattr(actors, "monotonic", lambda: now[0])
     given: dict[str, Any] = {"actors": 1, "resources": Resources(cpu=2, gpu=0.5), "batch": 2}
     trained = train_ensemble(
         simulated,
@@ -267,7 +267,7 @@ def test_every_teacher_votes_once_and_never_again(
     def actors() -> int:
         return len(titled(family(os.getpid()), "ray::TeacherActor"))
 
-    monkeypatch.setattr(teacher_pool, "_TELL_SECONDS", 0.0)
+    monkeypatch.setattr(actors, "_TELL_SECONDS", 0.0)
     told: list[tuple[str, int]] = []
     say: Callable[[str], None] = lambda line: told.append((line.split()[1], actors()))  # noqa: E731
     assert train(tmp_path, say=say) == TEACHERS
@@ -284,7 +284,7 @@ def test_failing_starts(cluster: Capacity, tmp_path: Path, monkeypatch: pytest.M
     with pytest.raises(Unfinished, match=r"died as it started: .*no module named 'wand'"):
         train(tmp_path, Unloadable(), actors=1)
     with monkeypatch.context() as hurried:
-        hurried.setattr(teacher_pool, "START_SECONDS", 1.0)
+        hurried.setattr(actors, "START_SECONDS", 1.0)
         words = r"no teacher actor \(\d+ CPU \+ 0 GPU\) started within 1 s"
         with pytest.raises(CannotFit, match=words):
             train(tmp_path, resources=Resources(cpu=cluster.nodes[0][0] + 1))
@@ -312,7 +312,7 @@ def test_a_batch_is_trained_on_its_own_shards() -> None:
 def test_a_member_whose_teachers_need_no_torch_does_not_load_it() -> None:
     code = (
         "import sys\n"
-        "from labeldp.platform.vault.teacher_pool import TeacherActor\n"
+        "from labeldp.platform.vault.actors import TeacherActor\n"
         "TeacherActor(lambda *batch: batch, None, threads=1)\n"
         "print(sorted({'torch', 'mlflow', 'matplotlib', 'sklearn'} & set(sys.modules)))"
     )

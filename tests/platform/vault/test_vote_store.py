@@ -1,4 +1,4 @@
-"""vote_store: batches of votes land whole, crashes cost the record being written, one writer."""
+"""Votes on disk: batches of votes land whole, crashes cost the record being written, one writer."""
 
 import resource
 import signal
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.platform.vault.vote_store import VoteJournal, VoteStore
+from labeldp.platform.vault.vault_store import VoteJournal, VoteStore
 from tests.platform.sweep.examples import mode
 
 VOTES = np.random.default_rng(0).integers(0, 3, size=(6, 40)).astype(np.uint8)

@@ -15,18 +15,17 @@ from scipy import sparse
 
 from labeldp.trainers.data.columns import (
     MOST_CATEGORIES,
-    Columns,
-    Numbers,
     RowsRefused,
     column_values,
     identifier,
     matrix_of,
     named_columns,
 )
-from labeldp.trainers.data.labelled_data import PublicData, load_own
+from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.data.own_data import LARGEST_SQUARED_NORM, prepared
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
-from labeldp.trainers.data.preprocessing import Places, Preprocessing, as_given
+from labeldp.trainers.data.preprocessing import Columns, Numbers, Places, Preprocessing, as_given
+from tests.trainers.data_samples import load_own, read_back
 
 
 @pytest.mark.parametrize(
@@ -202,13 +201,6 @@ def test_columns_that_name_rows_are_not_features() -> None:
 
 RANDOM = np.random.default_rng(0)
 TABLE = RANDOM.normal(3, 5, (40, 4)) * [1, 10, 100, 0]
-
-
-def read_back(preprocessing: Preprocessing) -> Preprocessing:
-    """What comes out of the two files of a model."""
-    plain = json.loads(json.dumps(preprocessing.described(), allow_nan=False))
-    arrays = {name: np.array(array) for name, array in preprocessing.arrays().items()}
-    return Preprocessing.restored(plain, arrays)
 
 
 def assert_raw_rows_become(data: PublicData, raw: Any, *, train: Any = None) -> None:

@@ -1,6 +1,5 @@
 """Columns of sentences and sparse matrices: which columns they are, and what becomes of them."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,21 +8,15 @@ import pandas as pd
 import pytest
 from scipy import sparse
 
-from labeldp.trainers.data.columns import Columns, RowsRefused, TextColumns, is_sentences
+from labeldp.trainers.data.columns import RowsRefused, TextColumns, is_sentences
 from labeldp.trainers.data.own_data import read_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
-from labeldp.trainers.data.preprocessing import Preprocessing
-from labeldp.trainers.data.sparse_rows import SparseColumns, SparseRows
+from labeldp.trainers.data.preprocessing import Columns, Preprocessing, SparseColumns, SparseRows
+from tests.trainers.data_samples import read_back
 
 RANDOM = np.random.default_rng(0)
 WORDS = np.array([f"{first}{last}" for first in ("ba", "ke", "lo", "mi") for last in "dfgnrst"])
 SENTENCES = [" ".join(RANDOM.choice(WORDS, 6)) for _ in range(60)]
-
-
-def read_back(steps: Preprocessing) -> Preprocessing:
-    """What comes out of the two files of a model."""
-    plain = json.loads(json.dumps(steps.described(), allow_nan=False))
-    return Preprocessing.restored(plain, {k: np.array(v) for k, v in steps.arrays().items()})
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 import datetime
 import json
 import re
-import subprocess
-import sys
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -16,13 +14,22 @@ import pyarrow.parquet as pq
 import pytest
 
 from labeldp.platform.api.label_release import class_numbers
-from labeldp.trainers.data.columns import Columns, RowsRefused, identifier, slips
+from labeldp.trainers.data.columns import (
+    RowsRefused,
+    class_places,
+    form_of,
+    identifier,
+    number_in,
+    slips,
+    values_in,
+)
 from labeldp.trainers.data.files import DataFileError
-from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_data import label_numbers, read_arrays
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe, parquet_table
-from labeldp.trainers.data.tables import csv_table
-from labeldp.trainers.data.written import class_places, form_of, number_in, values_in
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
+from labeldp.trainers.data.preprocessing import Columns
+from labeldp.trainers.data.tables import csv_table, parquet_table
+from tests.platform.cli.asked import answer
+from tests.trainers.data_samples import load_own
 
 # ------------------------------------------------------------------------------------- labels
 
@@ -211,14 +218,6 @@ def test_no_text_takes_long_to_be_no_number() -> None:
     assert np.isnan(values_in([" " * 30 + "1,1,1,1", "1,2,3"], "1,234.5")).all()
 
 
-def test_a_model_of_an_earlier_version_has_no_form() -> None:
-    fitted = Columns.fit({"day": ["2026-01-01", "2026-01-03"]})
-    described = fitted.described()
-    del described["parts"][0]["form"]
-    again = Columns.restored(described, fitted.arrays())
-    assert again({"day": ["2026-01-03"]}).tolist() == [[1.0]]
-
-
 # --------------------------------------------------------------------------------------- files
 
 
@@ -343,7 +342,7 @@ def test_a_column_of_more_text_than_arrow_has_places_for_is_refused(
     file = tmp_path / "long.parquet"
     pq.write_table(pa.table({"a": ["x" * 1000] * 100}), file)
     assert parquet_table(file).num_rows == 100
-    monkeypatch.setattr("labeldp.trainers.data.own_files._MOST_TEXT", 99_999)
+    monkeypatch.setattr("labeldp.trainers.data.tables._MOST_TEXT", 99_999)
     with pytest.raises(DataFileError, match="holds 100,000 bytes of text when unpacked"):
         parquet_table(file)
 
@@ -359,7 +358,9 @@ def test_a_second_file_is_read_in_the_forms_of_the_first(tmp_path: Path) -> None
     )
 
 
-def test_the_two_parties_read_files_by_the_same_rules(tmp_path: Path) -> None:
+def test_the_two_parties_read_files_by_the_same_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Thousands are thousands in a chunk of one row, too, and labels match by name."""
     random = np.random.default_rng(0)
     km = random.integers(1000, 9000, 200)
@@ -372,23 +373,14 @@ def test_the_two_parties_read_files_by_the_same_rules(tmp_path: Path) -> None:
     labels.to_parquet(tmp_path / "labels.parquet", index=False)
     (tmp_path / "one.csv").write_text("km\n1.234\n")
     (tmp_path / "two.csv").write_text('km\n"8.234,5"\n1.234\n')
-    code = """if True:
-        import pandas as pd
-        from labeldp.platform.cli.command_line import main
-        for line in (
-            "request features.csv --id-column id --method subset --classes +,- -o ask",
-            *(f"release labels.{kind} --id-column id --label-column bought --request ask "
-              f"--epsilon 20 --vault {kind} -o {kind}-release" for kind in ("csv", "parquet")),
-            "fit features.csv --release csv-release -o model",
-            "predict model one.csv -o one-found.csv",
-            "predict model two.csv -o two-found.csv",
-        ):
-            assert main(line.split()) == 0, line
-        one, two = (pd.read_csv(f"{name}-found.csv") for name in ("one", "two"))
-        assert two.prediction.tolist() == ["+", "-"]
-        assert one.iloc[0].tolist() == two.iloc[1].tolist()
-    """
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=200
-    )
-    assert done.returncode == 0, done.stderr + done.stdout
+    monkeypatch.chdir(tmp_path)
+    answer(*"request features.csv --id-column id --method subset --classes +,- -o ask".split())
+    asked = "--id-column id --label-column bought --request ask --epsilon 20".split()
+    for kind in ("csv", "parquet"):
+        answer("release", f"labels.{kind}", *asked, "--vault", kind, "-o", f"{kind}-release")
+    answer(*"fit features.csv --release csv-release -o model".split())
+    for name in ("one", "two"):
+        answer("predict", "model", f"{name}.csv", "-o", f"{name}-found.csv")
+    one, two = (pd.read_csv(f"{name}-found.csv") for name in ("one", "two"))
+    assert two.prediction.tolist() == ["+", "-"]
+    assert one.iloc[0].tolist() == two.iloc[1].tolist()

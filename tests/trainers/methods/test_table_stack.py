@@ -17,7 +17,7 @@ from sklearn.neighbors import KNeighborsClassifier
 
 from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.mechanisms.channels import SubsetSelection
-from labeldp.mechanisms.cluster_prior import ClusterHistograms
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.platform.api import fitting
 from labeldp.platform.settings.methods import sums_of_many
 from labeldp.trainers.data.conversions import SECRETS, conversions

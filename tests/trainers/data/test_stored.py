@@ -26,8 +26,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from labeldp.trainers.data.kept_objects import packed, unpacked
 from labeldp.trainers.data.preprocessing import SklearnStep
+from labeldp.trainers.data.stored import packed, unpacked
 from labeldp.trainers.methods.any_model import fit_to_soft_labels
 from labeldp.trainers.settings.estimators import AmountPredictor, EstimatorPredictor
 

@@ -1,22 +1,31 @@
-"""`labeldp epsilon ...` and `labeldp calibrate ...`: from settings to their cost, and back.
+"""`labeldp epsilon`, `calibrate` and `audit`: epsilon from above by price, from below by attack.
 
-Answers of a teacher ensemble are priced for a file of votes, or for any votes without one.
+Answers of a teacher ensemble are priced for a file of votes, or for any votes without one. Audits
+read saved confidences, scores and answers, from `.npy` and `.npz[:key]` and never from a pickle.
 """
 
+import time
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate, calibration
+from labeldp.mechanisms import _validate, auditing, calibration
 from labeldp.mechanisms._validate import checked_votes
 from labeldp.mechanisms.accounting import L2_SENSITIVITY, Conversion, epsilon_of
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
+from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import epsilon_of_prices
-from labeldp.mechanisms.pate.aggregators import Answers, ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.calibration import price_for_any_votes
+from labeldp.mechanisms.pate.aggregators import (
+    Answers,
+    ConfidentGNMax,
+    GNMax,
+    LNMax,
+    price_for_any_votes,
+)
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
@@ -25,10 +34,11 @@ from labeldp.mechanisms.pate.releases import (
     epsilon_of_counts,
     released_of,
 )
+from labeldp.mechanisms.pate.vote_leakage import reconstruct
 from labeldp.mechanisms.randomized_response import epsilon_from_keep_probability
 from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.selection import selection_price
-from labeldp.platform.cli.array_files import read_array
+from labeldp.trainers.data.own_files import npy_array, npz_arrays
 from labeldp.trainers.methods.pate_settings import AggregatorKind, EnsembleConfig, PateConfig
 
 
@@ -80,12 +90,8 @@ def calibrate_laplace(*, epsilon: float, delta: float | None) -> dict[str, Any]:
 def calibrate_subset(*, epsilon: float, classes: int, delta: float | None) -> dict[str, Any]:
     """Subset selection for an epsilon; it is pure, so delta changes nothing."""
     best = SubsetSelection(epsilon=epsilon, num_classes=classes)
-    return {
-        "subset_size": best.size,
-        "epsilon": epsilon,
-        "keep_probability": best.keep_probability,
-        "nats": best.information,
-    }
+    facts = {"subset_size": best.size, "epsilon": epsilon}
+    return {**facts, "keep_probability": best.keep_probability, "nats": best.information}
 
 
 def epsilon_pate(
@@ -120,42 +126,36 @@ def epsilon_pate(
             noise["threshold"] = 0.0  # changes no price
         if answer is None:
             raise ValueError("without --votes a price needs the number of answers: --answer K")
-        request = PateAnswers(
-            aggregator=aggregator_of(**noise), queries=queries or answer, max_answers=answer
-        )
+        mechanism = aggregator_of(**noise)
+        request = PateAnswers(aggregator=mechanism, queries=queries or answer, max_answers=answer)
         by_counts = accounting == Accounting.COUNTS
-        epsilon = (epsilon_of_counts if by_counts else epsilon_of_prices)([request], delta=delta)
-        return _with_risk(
-            {
-                "accounting": accounting,
-                "queries": request.queries,
-                "answer": answer,
-                "epsilon": epsilon,
-                "delta": delta,
-                "note": "the price for any votes, which a ledger charges",
-            }
-        )
+        facts = {
+            "accounting": accounting,
+            "queries": request.queries,
+            "answer": answer,
+            "epsilon": (epsilon_of_counts if by_counts else epsilon_of_prices)(
+                [request], delta=delta
+            ),
+            "delta": delta,
+            "note": "the price for any votes, which a ledger charges",
+        }
+        return _with_risk(facts)
     counts = _read_votes(votes, queries=queries)
     mechanism = aggregator_of(**noise)
     if seed is not None:
         _validate.whole(seed=seed)
     generator = OsEntropy().generator("") if seed is None else np.random.default_rng(seed)
     answers = mechanism.respond(counts, generator=generator, max_answers=answer)
+    checked = answers.checked
     stated: dict[str, Any] = {"delta": delta, "conversion": Conversion(conversion)}
     costs = mechanism.costs(counts, Accounting(accounting))
-    realised = costs.head(answers.checked).cost(
-        answered=answers.by_teachers[: answers.checked], **stated
-    )
-    done: dict[str, Any] = {
-        "checked": answers.checked,
-        "answered": answers.answered,
-        "accounting": Accounting(accounting),
-    }
+    realised = costs.head(checked).cost(answered=answers.by_teachers[:checked], **stated)
+    done: dict[str, Any] = {"checked": checked, "answered": answers.answered}
+    done["accounting"] = Accounting(accounting)
     any_votes = price_for_any_votes(mechanism, **done, **stated)
     exact = epsilon_of(mechanism.events(**done), delta=delta)
-    request = PateAnswers(
-        aggregator=mechanism, queries=len(counts), max_answers=answer or len(counts)
-    )
+    most = answer or len(counts)
+    request = PateAnswers(aggregator=mechanism, queries=len(counts), max_answers=most)
     drawn = "fresh noise" if seed is None else "noise that anybody can repeat with --seed"
     return {
         "accounting": accounting,
@@ -179,45 +179,30 @@ def epsilon_pate(
 def calibrate_pate(
     *,
     votes: str | None,
-    epsilon: float,
-    delta: float,
     aggregator: str,
     queries: int | None,
     teachers: int | None,
     answer: int,
+    **price: Any,
 ) -> dict[str, Any]:
-    """Find an aggregator's noise for an epsilon, guaranteed for any votes.
+    """Find an aggregator's noise for an epsilon of all answers, guaranteed for any votes.
 
-    It is the noise that a sweep has with this `trainer.epsilon`.
-
-    Args:
-        votes: File of vote counts, of which the shape and the number of teachers are read: they are
-            public.
-        epsilon: Price of all answers together.
-        delta: Its delta.
-        aggregator: Name of an `AggregatorKind`.
-        queries: Number of checked queries, without `votes`; None for as many as answers.
-        teachers: Number of teachers.
-        answer: Number of answers.
+    It is the noise that a sweep has with this `trainer.epsilon`. Of `votes` the shape and the
+    number of teachers are read, which are public.
     """
     if votes is not None:
         counts = _read_votes(votes, queries=queries, teachers=teachers)
         queries = len(counts)
         teachers = int(counts[0].sum())
     kind = AggregatorKind(aggregator)
-    found = PateConfig(
-        ensemble=EnsembleConfig(teachers=teachers or 1, queries=queries or answer),
-        aggregator=kind,
-        epsilon=epsilon,
-        delta=delta,
-        answers=answer,
-    ).calibrated()
+    ensemble = EnsembleConfig(teachers=teachers or 1, queries=queries or answer)
+    found = PateConfig(ensemble=ensemble, aggregator=kind, answers=answer, **price).calibrated()
     assert found.sigma2 is not None, "calibrated"
     return {
         "aggregator": aggregator,
         "accounting": Accounting.DECISION,
         "answer": answer,
-        "delta": delta,
+        "delta": price["delta"],
         "threshold": found.threshold if teachers else None,
         "sigma1": found.sigma1,
         "sigma2": found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1),
@@ -245,15 +230,12 @@ def aggregator_of(
 
 def _with_risk(facts: dict[str, Any], *, mu: float | None = None) -> dict[str, Any]:
     """Add how often a guess of one label is right, after each of two guesses before."""
-    epsilon = facts["epsilon"]
-    delta = facts["delta"]
-    after = guesses_after(epsilon=epsilon, delta=delta, mu=mu)
-    gaussian = {} if mu is None else {"mu": mu}
+    paid = {"epsilon": facts["epsilon"], "delta": facts["delta"], "mu": mu}
     return {
         **facts,
-        **gaussian,
-        "guess_at_most": {f"{p:g}": q for p, q in after.items()},
-        "risk": f"best guess of one label {risk_in_words(epsilon=epsilon, delta=delta, mu=mu)}",
+        **({} if mu is None else {"mu": mu}),
+        "guess_at_most": {f"{p:g}": q for p, q in guesses_after(**paid).items()},
+        "risk": f"best guess of one label {risk_in_words(**paid)}",
     }
 
 
@@ -280,3 +262,137 @@ def _sanitized(
         return {"sanitized": None, "sanitized_reason": str(error)}
     capped = published.capped(found.epsilon, request)
     return {"sanitized": {**asdict(found), "epsilon": capped, "simulated": True}}
+
+
+# --- audits -------------------------------------------------------------------------------------
+
+
+def memorization(
+    *, confidences: str, canary_labels: str, true_labels: str, confidence: float
+) -> auditing.MemorizationAudit:
+    """Interval of the memorization attack, as published and corrected."""
+    return auditing.memorization_interval(
+        read_array(confidences, what="--confidences"),
+        read_array(canary_labels, what="--canary-labels"),
+        read_array(true_labels, what="--true-labels"),
+        confidence=confidence,
+    )
+
+
+def one_run(
+    *,
+    family: str | None,
+    classes: int,
+    guesses_fixed: bool,
+    delta: float,
+    confidence: float,
+    **counts: Any,
+) -> dict[str, Any]:
+    """Bound the epsilon of one training run from below, from counts or from scores.
+
+    `family` also bounds epsilon as if each label had noise of this family by itself. Of scores,
+    fixed fractions of all canaries are guessed.
+    """
+    files = {name: counts.pop(name) for name in ("scores", "truth")}
+    given = {name for name, value in {**counts, **files}.items() if value is not None}
+    if given not in (set(counts), set(files)):
+        named = " and ".join(f"--{name}" for name in [*counts, *files] if name in given)
+        raise ValueError(
+            f"{named or 'nothing to audit'} is given; give --canaries, --guesses and --correct, or "
+            "--scores and --truth"
+        )
+    settings: dict[str, Any] = {"delta": delta, "confidence": confidence}
+    families: dict[str | None, auditing.Family] = {
+        "gaussian": auditing.GaussianFamily(),
+        "laplace": auditing.LaplaceFamily(),
+        "rr": auditing.SubsetFamily(num_classes=classes, subset_size=1),
+        "subset": auditing.SubsetFamily(num_classes=classes),
+    }
+    tight = {} if family is None else {"family": families[family], **settings}
+    if files.keys() != given:
+        result = {
+            "epsilon_low": auditing.one_run_lower_bound(**counts, **settings),
+            "ceiling": auditing.one_run_ceiling(canaries=counts["canaries"], **settings),
+            **counts,
+        }
+        if tight:
+            tight["guesses_fixed"] = guesses_fixed
+            result["epsilon_tight"] = auditing.tight_lower_bound(**counts, **tight)
+        return result
+    values, coins = (read_array(file, what=f"--{name}") for name, file in files.items())
+    result = asdict(auditing.one_run_audit(values, coins, **settings))
+    if tight:
+        right = auditing.right_guesses(values, coins)
+        tries = [(count, int(right[:count].sum())) for count in auditing.guess_counts(len(right))]
+        tight["canaries"] = len(right)
+        result["epsilon_tight"] = auditing.best_tight_bound(tries, **tight)
+    return result
+
+
+def moments(
+    *, epsilon: float, delta: float, classes: int, seed: int | None, **how: Any
+) -> dict[str, Any]:
+    """Bound the epsilon of moment labels' noise by Dirac canaries, beside the charged one."""
+    noise_std = calibration.calibrate_gaussian(epsilon=epsilon, delta=delta)
+    mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
+    generator = np.random.default_rng(seed)
+    found = auditing.audit_moments(mechanism, delta=delta, generator=generator, **how)
+    charged = calibration.price_gaussian(noise_std=noise_std, delta=delta)
+    return {"epsilon": charged, "noise_std": noise_std, **asdict(found)}
+
+
+def observational(
+    *, confidences: str, labels: str, proxy: str, seed: int | None, **assumed: float
+) -> auditing.ObservationalAudit:
+    """Bound a model's epsilon from labels that nobody spoiled, given a good proxy."""
+    return auditing.observational_audit(
+        read_array(confidences, what="--confidences"),
+        labels=read_array(labels, what="--labels"),
+        proxy=read_array(proxy, what="--proxy"),
+        generator=np.random.default_rng(seed),
+        **assumed,
+    )
+
+
+def vote_leakage(*, counts: str, noise_std: float, teachers: int) -> dict[str, Any]:
+    """Vote histograms from counts of a service's answers, and how long it took."""
+    rows = np.atleast_2d(read_array(counts, what="--counts"))
+    started = time.perf_counter()
+    histograms = reconstruct(rows, noise_std, teachers)
+    seconds = time.perf_counter() - started
+    one_class = np.flatnonzero((rows > 0).sum(axis=1) == 1)
+    notes = [f"row {row}: all answers are one class; other shares are open" for row in one_class]
+    return {"histograms": histograms.tolist(), "seconds": seconds, "notes": notes}
+
+
+def read_array(address: str, *, what: str) -> NDArray[Any]:
+    """Return the array at `FILE.npy`, `FILE.npz` or `FILE.npz:key`."""
+    path, archive, key = address.partition(".npz:")
+    file = Path(path + (".npz" if archive else ""))
+    try:
+        array = _of_archive(file, key) if file.suffix == ".npz" else npy_array(file)
+    except OSError as error:
+        raise ValueError(f"{what}: {unreadable(file, error)}") from error
+    except ValueError as error:
+        raise ValueError(f"{what}: {error}") from error
+    real = np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
+    if not (real or array.dtype == bool):
+        raise ValueError(f"{what}: {file} holds {array.dtype} values; real numbers are needed")
+    if array.size == 0:
+        raise ValueError(f"{what}: {file} is empty; it must hold at least one number")
+    return array
+
+
+def _of_archive(file: Path, key: str) -> NDArray[Any]:
+    arrays = npz_arrays(file)
+    names = ", ".join(arrays) or "nothing"
+    if key and key not in arrays:
+        raise ValueError(f"{file} holds no {key!r}; it holds {names}")
+    if not key and len(arrays) != 1:
+        raise ValueError(f"{file} holds {names}; name one as {file.name}:KEY")
+    return arrays[key or names]
+
+
+def unreadable(path: str | Path, error: OSError) -> str:
+    """Return a file that the system does not open in words."""
+    return f"{path} can't be read: {error.strerror or str(error) or 'unknown reason'}"

@@ -17,17 +17,19 @@ from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, Pixels, PublicData, load
 from labeldp.trainers.data.preprocessing import as_given
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
-from labeldp.trainers.encoders import embedding, pretraining
+from labeldp.trainers.encoders import embedding, image_encoder
 from labeldp.trainers.encoders.encoder import WeightsRefused
-from labeldp.trainers.encoders.image_encoder import ImageEncoder, build, write_encoder
-from labeldp.trainers.encoders.pretraining import (
+from labeldp.trainers.encoders.image_encoder import (
+    ImageEncoder,
     Pretrained,
     Pretraining,
+    build,
     coding_rate,
     described,
     pretrain,
     training_images,
     view,
+    write_encoder,
 )
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource
@@ -146,9 +148,7 @@ def test_images_for_testing_are_not_trained_on(tmp_path: Path) -> None:
 @pytest.mark.parametrize("mirrored", [True, False])
 def test_an_encoder_in_a_file(tmp_path: Path, mirrored: bool) -> None:
     pixels = Pixels(mean=(0.5, 0.4, 0.3), std=(0.2, 0.2, 0.2))
-    encoder = ImageEncoder(
-        ModelName.FAST_CNN, shape=(3, 8, 8), width=2, pixels=pixels, mirrored=mirrored, seed=4
-    )
+    encoder = ImageEncoder(shape=(3, 8, 8), width=2, pixels=pixels, mirrored=mirrored, seed=4)
     encoder.fit_first(IMAGES)
     write_encoder(tmp_path / "encoder.pt", encoder.eval())
     assert [path.name for path in tmp_path.iterdir()] == ["encoder.pt"]
@@ -198,8 +198,8 @@ def test_the_loss_is_the_papers(shape: tuple[int, ...]) -> None:
 
 
 def test_a_crop_shows_pixels_of_the_image_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pretraining, "_JITTER", 0.0)
-    monkeypatch.setattr(pretraining, "_GREY", 0.0)
+    monkeypatch.setattr(image_encoder, "_JITTER", 0.0)
+    monkeypatch.setattr(image_encoder, "_GREY", 0.0)
     numbered = torch.arange(2 * 64, dtype=torch.uint8).view(2, 1, 8, 8)
     generator = torch.Generator().manual_seed(0)
     places = set()

@@ -1,0 +1,47 @@
+"""`make release`: what it refuses, and what it states of its files."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra import release
+from tests.source_tree import ROOT
+
+
+def test_a_version_without_its_changes_or_with_others_is_refused() -> None:
+    dated = "## [0.1.0] - 2026-12-01"
+    assert release.refusals("0.1.0", changelog=dated, changes="") == []
+    missing = release.refusals("0.1.0", changelog="## [Unreleased]", changes="")
+    assert re.search(r"no section .## \[0\.1\.0\]", "".join(missing))
+    assert len(release.refusals("0.1.1", changelog=dated, changes=" M README.md")) == 2
+
+
+def test_the_statement_names_each_file_and_each_test_that_ran(tmp_path: Path) -> None:
+    wheel = tmp_path / "some.whl"
+    wheel.write_bytes(b"wheel")
+    tested = [{"python": "3.11.7", "examples": ["own_csv.py"]}]
+    stated = release.statement([wheel], tested)
+    assert stated["subject"] == [{"name": "some.whl", "digest": {"sha256": release.digest(wheel)}}]
+    assert stated["predicate"]["passedTests"] == ["own_csv.py on Python 3.11.7"]
+    assert json.loads(json.dumps(stated)) == stated
+
+
+def test_checksums_are_checked_by_the_usual_tools(tmp_path: Path) -> None:
+    (tmp_path / "some.whl").write_bytes(b"wheel")
+    release.sign(tmp_path, None)
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    subprocess.run(check, cwd=tmp_path, check=True, capture_output=True)
+    (tmp_path / "some.whl").write_bytes(b"other")
+    assert subprocess.run(check, cwd=tmp_path, check=False, capture_output=True).returncode
+
+
+def test_what_it_names_is_there() -> None:
+    assert all((ROOT / "examples" / name).is_file() for name in release.EXAMPLES)
+    allowed = (ROOT / "pyproject.toml").read_text()
+    assert f'requires-python = ">={release.PYTHONS[0]},<3.14"' in allowed
+    with pytest.raises(SystemExit, match="failed:"):
+        release.run(sys.executable, "-c", "raise ValueError")
