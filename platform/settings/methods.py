@@ -145,6 +145,7 @@ EVERY: tuple[NamedMethod, ...] = (
         changes=_MOMENTS,
         pure=False,
         line="moment labels + student",
+        fits=False,
     ),
     NamedMethod(
         name="cluster_student",
@@ -152,6 +153,7 @@ EVERY: tuple[NamedMethod, ...] = (
         settings=PriorStudentConfig,
         changes=_CLUSTERS,
         line="cluster labels + student",
+        fits=False,
     ),
     NamedMethod(
         name="subset",

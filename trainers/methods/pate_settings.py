@@ -27,6 +27,7 @@ from labeldp.trainers.base import (
     Count,
     FeatureSet,
     Flag,
+    ModelName,
     NonNegative,
     Positive,
     Share,
@@ -426,7 +427,13 @@ class PateConfig(TrainerDefaults):
     def fits_all(self, *, images: bool) -> bool:
         """Whether `check_data` accepts all images, or all tables of numbers."""
         simple = ["forest"] if images else ["forest", "probe", "self_trained"]
-        return self.ensemble.kind in simple and self.student.kind in simple
+        student = self.student
+        teaches = self.ensemble.kind in (*simple, TeacherKind.SMOOTH)
+        learns = student.kind in simple
+        if student.kind is StudentKind.SEMI_SUPERVISED:
+            learns = student.semi_supervised.model is ModelName.MLP
+        as_they_are = {self.ensemble.features, student.features} == {FeatureSet.AS_THEY_ARE}
+        return teaches and learns and (images or as_they_are)
 
     @property
     def epochs(self) -> int:

@@ -114,7 +114,8 @@ class SemiSupervised(FewLabels):
         weak = self._views.weak(examples, self._generator)
         predicted = logits_of(self._average, weak, self.performance).log_softmax(1)
         aligned = predicted + (self._shares / self._mean(predicted.exp())).log()
-        return (aligned + self._evidence[places]).softmax(1)
+        judged: Tensor = (aligned + self._evidence[places]).softmax(1)
+        return judged
 
     def _loss_of_batch(self, *batch: Tensor) -> Tensor:
         labeled, labels, strong, targets, weight = batch

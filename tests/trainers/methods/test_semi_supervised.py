@@ -50,7 +50,8 @@ def test_smooth_functions_tell_near_examples_from_far_ones() -> None:
     functions = smooth_functions(FeatureSet.AS_THEY_ARE, data)
     assert np.square(functions).sum(1).mean() == pytest.approx(1, rel=1e-4)
     alike = functions @ functions.T
-    pixels = torch.cdist(*2 * [data.train_features.flatten(1).float()]).numpy()
+    rows = data.train_features.flatten(1).float()
+    pixels = torch.cdist(rows, rows).numpy()
     upper = np.triu_indices(len(pixels), 1)
     assert np.corrcoef(alike[upper], -pixels[upper])[0, 1] > 0.7
 
