@@ -11,8 +11,10 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.studies.presets import OVERLAPPING
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource, PriorStudentConfig
+from labeldp.trainers.settings.schedules import as_changes
 
 SWEEP = Sweep(
     name="moment_students",
@@ -37,11 +39,7 @@ SWEEP = Sweep(
             changes={
                 "data.name": "fashion_mnist",
                 "trainer.flip": True,
-                "trainer.epochs": 6,
-                "trainer.power": 1.0,
-                "trainer.threshold": 0.0,
-                "trainer.last_threshold": 0.0,
-                "trainer.labeled_weight": 0.1,
+                **as_changes("trainer", OVERLAPPING),
             }
         )
     },

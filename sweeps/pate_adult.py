@@ -17,7 +17,7 @@ from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.space import Grid
 from labeldp.platform.settings.sweep import Preset, Sweep, Variant
-from labeldp.platform.studies.presets import TABLE_3, nearest_labels
+from labeldp.platform.studies.presets import OVERLAPPING, TABLE_3, nearest_labels
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
@@ -39,7 +39,7 @@ SWEEP = Sweep(
             student=StudentConfig(
                 kind=StudentKind.SEMI_SUPERVISED,
                 semi_supervised=SemiSupervisedConfig(
-                    model=ModelName.MLP, width=None, learning_rate=0.05
+                    model=ModelName.MLP, width=None, learning_rate=0.05, **OVERLAPPING
                 ),
             ),
             students=1,
