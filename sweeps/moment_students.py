@@ -14,7 +14,6 @@ from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.platform.studies.presets import OVERLAPPING
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource, PriorStudentConfig
-from labeldp.trainers.settings.schedules import as_changes
 
 SWEEP = Sweep(
     name="moment_students",
@@ -39,7 +38,7 @@ SWEEP = Sweep(
             changes={
                 "data.name": "fashion_mnist",
                 "trainer.flip": True,
-                **as_changes("trainer", OVERLAPPING),
+                **{f"trainer.{name}": value for name, value in OVERLAPPING.items()},
             }
         )
     },
