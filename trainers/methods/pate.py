@@ -50,7 +50,7 @@ from labeldp.trainers.methods.settings import PriorSource
 from labeldp.trainers.models.features import described_by_features, image_features
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
-from labeldp.trainers.performance import Performance
+from labeldp.trainers.performance import Performance, threads
 from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
 from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import FittedAtOnce, LabelSource, Trainer
@@ -117,8 +117,9 @@ def _ridge_regression(x: Tensor, y: Tensor, ridge: float) -> Tensor:
     gram = (x.mT @ x if tall else x @ x.mT).double()
     gram.diagonal(dim1=1, dim2=2).add_(ridge)
     right = x.mT @ y if tall else y
-    # By Cholesky: the batched LU of MKL fails once the number of threads has changed.
-    solution = torch.cholesky_solve(right.double(), torch.linalg.cholesky(gram)).to(x)
+    # On one thread: MKL's batched LU fails on several once their number has changed.
+    with threads(1):
+        solution: Tensor = torch.linalg.solve(gram, right.double()).to(x)
     return solution if tall else x.mT @ solution
 
 
