@@ -14,6 +14,7 @@ from labeldp.platform.settings.sweep import Preset, Sweep, Variant
 from labeldp.platform.studies.presets import OVERLAPPING
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource, PriorStudentConfig
+from labeldp.trainers.performance import Performance, Precision
 
 SWEEP = Sweep(
     name="moment_students",
@@ -27,6 +28,7 @@ SWEEP = Sweep(
             padding=2,
             box=8,
         ),
+        performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
     variants=tuple(
         Variant(name=f"moment labels + student, {draw}", changes={"seed": draw, "noise.draw": draw})

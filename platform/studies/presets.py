@@ -285,6 +285,7 @@ def pate_on_images(data: str, student: SemiSupervisedConfig) -> Sweep:
                 ),
                 students=1,
             ),
+            performance=Performance(precision=Precision.AUTO, channels_last=True),
         ),
         variants=VARIANTS,
         space={"trainer.ensemble.seed": Grid(0, 1, 2)},
