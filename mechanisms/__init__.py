@@ -50,6 +50,7 @@ from labeldp.mechanisms.channels import (
     SubsetSelection as SubsetSelection,
     optimal_channel as optimal_channel,
 )
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms as ClusterHistograms
 from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
 from labeldp.mechanisms.ledger import (
     Budget as Budget,
@@ -85,7 +86,6 @@ from labeldp.mechanisms.randomness import (
     SeededNoise as SeededNoise,
 )
 from labeldp.mechanisms.rr_with_prior import (
-    ClusterHistograms as ClusterHistograms,
     RRWithPrior as RRWithPrior,
     tempered as tempered,
 )

@@ -18,9 +18,7 @@ seven minutes a trial.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep
+from labeldp.platform.settings.sweep import Grid, Preset
 from labeldp.platform.studies.presets import (
     ALIBI_CIFAR10,
     ALIBI_KEYS,
@@ -31,34 +29,25 @@ from labeldp.platform.studies.presets import (
     levels,
     network_preset,
     on_fast_network,
+    sweep_of_paper,
 )
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
-from labeldp.trainers.performance import Performance, Precision
 
 ALIBI = levels(ALIBI_KEYS, ALIBI_CIFAR10)
 LINES = (*ALIBI, *agibi(ALIBI_CIFAR10, {"high": 19.0, "medium": 7.7, "low": 3.7}))
 SUBSET = {"trainer.noise": Noise.SUBSET}
 
-SWEEP = Sweep(
-    name="alibi_cifar10",
-    base=TrialConfig(
-        data=DataSettings(name="cifar10"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=AlibiConfig(
-            model=ModelName.WIDE_RESNET28, width=4, epochs=200, batch_size=128, augment=True
-        ),
-        performance=Performance(precision=Precision.AUTO, channels_last=True),
+SWEEP = sweep_of_paper(
+    "alibi_cifar10",
+    data="cifar10",
+    trainer=AlibiConfig(
+        model=ModelName.WIDE_RESNET28, width=4, epochs=200, batch_size=128, augment=True
     ),
     variants=LINES,
     space={"seed": Grid(0, 1, 2)},
-    resources=Resources(cpu=1, gpu=1),
-    needs_gpu=True,
-    presets={
-        "paper": Preset(needs_gpu=True),
-        "network": network_preset(variants=on_fast_network(LINES, epochs=LONGER_EPOCHS), full=True),
-        "home": network_preset(variants=on_fast_network(ALIBI, epochs=EPOCHS, **SUBSET)),
-    },
+    network=network_preset(variants=on_fast_network(LINES, epochs=LONGER_EPOCHS), full=True),
+    home=network_preset(variants=on_fast_network(ALIBI, epochs=EPOCHS, **SUBSET)),
     smoke=Preset(
         changes={**SMALL_CNN, "trainer.width": 16, "trainer.learning_rate": 0.05},
         space={"seed": Grid(0)},

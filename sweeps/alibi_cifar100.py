@@ -18,9 +18,7 @@ Hardware: a GPU; `labeldp plan` states its hours. At home as `alibi_cifar10`.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Variant
 from labeldp.platform.studies.presets import (
     ALIBI_KEYS,
     EPOCHS,
@@ -30,10 +28,10 @@ from labeldp.platform.studies.presets import (
     levels,
     network_preset,
     on_fast_network,
+    sweep_of_paper,
 )
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
-from labeldp.trainers.performance import Performance, Precision
 
 FACTORS = (0.5, 1.0, 2.0)
 #: Level: epsilon, and the rate and weight decay of the paper's Table 4, searched around.
@@ -58,15 +56,11 @@ HOME_LINES = tuple(
     for noise in (Noise.SUBSET, Noise.RANDOMIZED_RESPONSE, Noise.LAPLACE)
 )
 
-SWEEP = Sweep(
-    name="alibi_cifar100",
-    base=TrialConfig(
-        data=DataSettings(name="cifar100"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=AlibiConfig(
-            model=ModelName.WIDE_RESNET28, width=8, epochs=200, batch_size=128, augment=True
-        ),
-        performance=Performance(precision=Precision.AUTO, channels_last=True),
+SWEEP = sweep_of_paper(
+    "alibi_cifar100",
+    data="cifar100",
+    trainer=AlibiConfig(
+        model=ModelName.WIDE_RESNET28, width=8, epochs=200, batch_size=128, augment=True
     ),
     variants=[
         Variant(
@@ -79,13 +73,9 @@ SWEEP = Sweep(
         )
         for name, (epsilon, rate, decay) in LEVELS.items()
     ],
-    resources=Resources(cpu=1, gpu=1),
-    needs_gpu=True,
-    presets={
-        "paper": Preset(variants=PAPER, needs_gpu=True),
-        "network": network_preset(variants=on_fast_network(PAPER, epochs=LONGER_EPOCHS), full=True),
-        "home": network_preset(variants=HOME_LINES),
-    },
+    paper=Preset(variants=PAPER, needs_gpu=True),
+    network=network_preset(variants=on_fast_network(PAPER, epochs=LONGER_EPOCHS), full=True),
+    home=network_preset(variants=HOME_LINES),
     smoke=Preset(
         changes={**SMALL_CNN, "trainer.width": 16},
         space={

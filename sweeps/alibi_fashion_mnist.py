@@ -9,11 +9,10 @@ Hardware: two cores; each trial takes minutes.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 
 SWEEP = Sweep(
     name="alibi_fashion_mnist",

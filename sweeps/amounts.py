@@ -12,8 +12,7 @@ Expect: sums have the least error up to epsilon 1, randomized response on bins a
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.trainers.methods.settings import AmountRelease, AmountsConfig
 
 EPSILONS = {"trainer.epsilon": Grid(0.5, 1.0, 2.0, 4.0)}

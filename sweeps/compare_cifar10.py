@@ -18,7 +18,7 @@ Hardware: two cores; four minutes for the features, once, one or two per trial (
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.comparison import PHOTOGRAPHS, comparison
+from labeldp.platform.studies.presets import PHOTOGRAPHS, comparison
 
 SWEEP = comparison("cifar10", photographs=True, **PHOTOGRAPHS)
 

@@ -6,7 +6,7 @@ presets and times are those of `compare_cifar10.py`.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.comparison import PHOTOGRAPHS, comparison
+from labeldp.platform.studies.presets import PHOTOGRAPHS, comparison
 
 SWEEP = comparison("cifar100", photographs=True, **PHOTOGRAPHS)
 

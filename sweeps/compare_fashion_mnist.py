@@ -16,7 +16,7 @@ epsilons, once each:
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.comparison import comparison, network_comparison
+from labeldp.platform.studies.presets import comparison, network_comparison
 
 SWEEP = comparison("fashion_mnist", network=network_comparison())
 

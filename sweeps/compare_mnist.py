@@ -7,7 +7,7 @@ width, without mirror images.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.studies.comparison import comparison, network_comparison
+from labeldp.platform.studies.presets import comparison, network_comparison
 
 SWEEP = comparison("mnist", network=network_comparison(mirrored=False))
 

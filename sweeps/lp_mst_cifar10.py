@@ -15,18 +15,17 @@ Hardware: a GPU; `labeldp plan` states its hours. At home 7 minutes a stage on a
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Preset, Variant
 from labeldp.platform.studies.presets import (
     EPOCHS,
     LONGER_EPOCHS,
     SMALL_CNN,
     network_preset,
+    sweep_of_paper,
 )
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import LpMstConfig
-from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import Recipe, Schedule
+from labeldp.trainers.settings.training import Recipe, Schedule
 
 REPETITIONS = 3
 EPOCHS_PER_STAGE = 200
@@ -64,32 +63,23 @@ def levels(epochs: int) -> tuple[Variant, ...]:
     return tuple(variants)
 
 
-SWEEP = Sweep(
-    name="lp_mst_cifar10",
-    base=TrialConfig(
-        method="lp_mst",
-        data=DataSettings(name="cifar10"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=LpMstConfig(
-            model=ModelName.RESNET18_V2,
-            epochs=2 * EPOCHS_PER_STAGE,
-            batch_size=512,
-            learning_rate=0.4,
-            weight_decay=1e-4,
-            schedule=Schedule.TENTHS,
-            augment=True,
-            recipe=Recipe(cutout=8),
-        ),
-        performance=Performance(precision=Precision.AUTO, channels_last=True),
+SWEEP = sweep_of_paper(
+    "lp_mst_cifar10",
+    data="cifar10",
+    method="lp_mst",
+    trainer=LpMstConfig(
+        model=ModelName.RESNET18_V2,
+        epochs=2 * EPOCHS_PER_STAGE,
+        batch_size=512,
+        learning_rate=0.4,
+        weight_decay=1e-4,
+        schedule=Schedule.TENTHS,
+        augment=True,
+        recipe=Recipe(cutout=8),
     ),
     variants=levels(EPOCHS_PER_STAGE),
-    resources=Resources(cpu=1, gpu=1),
-    needs_gpu=True,
-    presets={
-        "paper": Preset(needs_gpu=True),
-        "network": network_preset(variants=levels(LONGER_EPOCHS), full=True),
-        "home": network_preset(variants=levels(EPOCHS)),
-    },
+    network=network_preset(variants=levels(LONGER_EPOCHS), full=True),
+    home=network_preset(variants=levels(EPOCHS)),
     smoke=Preset(
         changes={
             **SMALL_CNN,

@@ -19,19 +19,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Choice, Grid, Uniform
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Choice, Grid, Preset, Uniform, Variant
 from labeldp.platform.studies.presets import (
     EPOCHS,
     LONGER_EPOCHS,
     SMALL_CNN,
     network_preset,
+    sweep_of_paper,
 )
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import LpMstConfig
-from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 
 #: Of every line at full size.
 TRAINING: Mapping[str, Any] = {
@@ -63,25 +61,17 @@ def stages(epochs: int, training: Mapping[str, Any]) -> tuple[Variant, ...]:
     )
 
 
-SWEEP = Sweep(
-    name="lp_mst_cifar100",
-    base=TrialConfig(
-        method="lp_mst",
-        data=DataSettings(name="cifar100"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=LpMstConfig(epochs=400),
-        performance=Performance(precision=Precision.AUTO, channels_last=True),
-    ),
+SWEEP = sweep_of_paper(
+    "lp_mst_cifar100",
+    data="cifar100",
+    method="lp_mst",
+    trainer=LpMstConfig(epochs=400),
     variants=stages(200, TRAINING),
     samples=8,
     space={"trainer.epsilon": Grid(3.0, 4.0, 5.0, 6.0, 8.0)},
-    resources=Resources(cpu=1, gpu=1),
-    needs_gpu=True,
-    presets={
-        "paper": Preset(samples=8, needs_gpu=True),
-        "network": network_preset(variants=stages(LONGER_EPOCHS, {}), full=True),
-        "home": network_preset(variants=stages(EPOCHS, {}), samples=3),
-    },
+    paper=Preset(samples=8, needs_gpu=True),
+    network=network_preset(variants=stages(LONGER_EPOCHS, {}), full=True),
+    home=network_preset(variants=stages(EPOCHS, {}), samples=3),
     smoke=Preset(
         changes={**SMALL_CNN, "trainer.batch_size": 128, "trainer.learning_rate": 0.05},
         space={"trainer.epsilon": Grid(4.0)},

@@ -19,13 +19,16 @@ from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
-from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
-from labeldp.platform.studies.presets import LONGER_EPOCHS, network_preset
+from labeldp.platform.settings.sweep import Grid, Preset, Resources, Sweep, Variant
+from labeldp.platform.studies.presets import (
+    LONGER_EPOCHS,
+    network_preset,
+    repeated_lines,
+    smoke_of_stages,
+)
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import LpMstConfig, Randomizer
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.
 LINES: Mapping[str, Mapping[str, Any]] = {

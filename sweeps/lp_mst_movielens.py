@@ -19,9 +19,8 @@ from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Sweep
-from labeldp.platform.studies.comparison import repeated_lines, smoke_of_stages
+from labeldp.platform.settings.sweep import Grid, Sweep
+from labeldp.platform.studies.presets import repeated_lines, smoke_of_stages
 from labeldp.trainers.methods.settings import RecommenderConfig, RobustLoss
 
 AS_PUBLISHED = {"trainer.loss": RobustLoss.CROSS_ENTROPY}

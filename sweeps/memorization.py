@@ -13,8 +13,7 @@ Hardware: two cores; 33 trials of minutes each, about three hours. `paper`: a GP
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.presets import (
     ALIBI_CIFAR10,
     ALIBI_KEYS,

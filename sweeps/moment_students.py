@@ -9,8 +9,7 @@ Hardware: two cores, three minutes a trial.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.platform.studies.presets import OVERLAPPING
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource, PriorStudentConfig

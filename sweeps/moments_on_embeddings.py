@@ -12,10 +12,9 @@ Hardware: two cores; 60,000 vectors of 768 numbers take under three minutes in a
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.trainers.methods.settings import PriorLabelsConfig, PriorSource
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 
 SWEEP = Sweep(
     name="moments_on_embeddings",

@@ -15,8 +15,7 @@ Hardware: two cores, five minutes.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.platform.studies.presets import OVERLAPPING, TABLE_3, nearest_labels
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.pate_settings import (

@@ -12,8 +12,7 @@ shares 1,438 labels among 60 teachers, which is too few at epsilon 1 and 2.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
 
 EPSILONS = {"trainer.epsilon": Grid(1.0, 2.0, 8.0)}

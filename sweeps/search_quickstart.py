@@ -17,8 +17,7 @@ from labeldp.platform.settings.configuration import (
     OptunaSearch,
     TrialConfig,
 )
-from labeldp.platform.settings.space import Choice, LogUniform
-from labeldp.platform.settings.sweep import Preset, Sweep
+from labeldp.platform.settings.sweep import Choice, LogUniform, Preset, Sweep
 from labeldp.trainers.methods.settings import AlibiConfig
 
 SWEEP = Sweep(

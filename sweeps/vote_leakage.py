@@ -15,8 +15,8 @@ import sys
 from dataclasses import replace
 
 from labeldp.mechanisms import Budget, ConfidentGNMax
-from labeldp.platform.studies.leakage_study import LeakageStudy, main
-from labeldp.trainers.methods.attribute_inference import AdultEnsemble
+from labeldp.platform.studies.leakage_study import AdultEnsemble, LeakageStudy, main
+from labeldp.trainers.methods.pate_settings import ForestSettings
 
 STUDY = LeakageStudy(
     ensemble=AdultEnsemble(),
@@ -33,7 +33,9 @@ STUDY = LeakageStudy(
 )
 SMOKE = replace(
     STUDY,
-    ensemble=AdultEnsemble(teachers=25, trees=5, others=200),
+    ensemble=AdultEnsemble(
+        teachers=25, forest=ForestSettings(trees=5, min_samples_leaf=2), others=200
+    ),
     noise_stds=(60.0,),
     answers=2000,
     repeats=1,

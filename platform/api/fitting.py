@@ -41,7 +41,7 @@ from labeldp.trainers.data.splits import checked_public, fingerprint_of
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, rehearsed_rows, some_of
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence, requested
-from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
+from labeldp.trainers.settings.trainer import EstimatorPredictor, Predictor
 
 #: `classes=PUBLISH` reads the classes off the labels, which is charged as publishing them.
 PUBLISH = "publish"

@@ -13,7 +13,7 @@ from labeldp.platform.api.fitting import number_rows
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
 from labeldp.trainers.methods.histograms import labels_of_counts, read_histograms
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
-from labeldp.trainers.settings.estimators import EstimatorPredictor
+from labeldp.trainers.settings.trainer import EstimatorPredictor
 
 
 @_validate.plain_numbers

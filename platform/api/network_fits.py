@@ -15,7 +15,7 @@ from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.performance import threads
-from labeldp.trainers.settings.estimators import Predictor
+from labeldp.trainers.settings.trainer import Predictor
 
 #: Images at least so high and wide are described by patches; smaller ones are taken as they are.
 SMALLEST_PATCHED = 16
@@ -63,7 +63,7 @@ def fit(
     settings = config.trainer
     settings.check_data(data)
     if settings.prior is not None:
-        settings.prior.check_size(examples=len(data.train_features), num_classes=data.num_classes)
+        settings.prior.check_size(len(data.train_features))
         prior_features(settings.prior, data)
     narrow = data.train_features.ndim == 2 and data.train_features.shape[1] <= _NARROW
     with threads(1 if narrow else None):

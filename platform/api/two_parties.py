@@ -53,12 +53,17 @@ from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.columns import MISSING, class_places
 from labeldp.trainers.data.tables import QueriedLabels
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
-from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.settings import worthwhile
 from labeldp.trainers.methods.smooth_sums import SumQuestion, groups_of_rows, packed
-from labeldp.trainers.methods.table_stack import fit_stack, fit_to_evidence
+from labeldp.trainers.methods.table_stack import (
+    CountEvidence,
+    Evidence,
+    LabelEvidence,
+    fit_stack,
+    fit_to_evidence,
+)
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
-from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
+from labeldp.trainers.settings.trainer import EstimatorPredictor, Predictor
 
 #: The largest share of a request's ids that may have no label, if not stated.
 MOST_MISSING = 0.99

@@ -29,8 +29,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.space import points
-from labeldp.platform.settings.sweep import SweepOptions, sized_sweep
+from labeldp.platform.settings.sweep import SweepOptions, points, sized_sweep
 from labeldp.platform.sweep.config_files import SWEEPS, naming, written
 from labeldp.trainers.base import ExtensionError, allowed, fields_of, near_miss, one_of
 

@@ -48,8 +48,7 @@ from labeldp.trainers.encoders.image_encoder import (
 )
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.training import EpochMetrics, SelfSupervisedConfig, TrainingDiverged
 
 
 def predict(

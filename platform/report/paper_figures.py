@@ -32,7 +32,7 @@ from labeldp.platform.records.results import TrialRecord, csv_text
 from labeldp.platform.report.figures import COLORS, RC, SOFT, column, save, spread, styles_of
 from labeldp.platform.report.pareto import Point, same_epsilon
 from labeldp.platform.report.wording import bound, number
-from labeldp.platform.settings.space import without_seeds
+from labeldp.platform.settings.sweep import without_seeds
 from labeldp.trainers.data.files import private_folder
 
 #: Figures for a paper by name, and the formats that they are written in.

@@ -19,7 +19,7 @@ from labeldp.platform.settings.metrics import (
     chosen_by,
     estimate_of,
 )
-from labeldp.platform.settings.space import without_seeds
+from labeldp.platform.settings.sweep import without_seeds
 from labeldp.trainers.data.splits import League
 
 

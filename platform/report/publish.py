@@ -71,7 +71,7 @@ from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
-from labeldp.trainers.settings.own_models import OwnModel
+from labeldp.trainers.settings.training import OwnModel
 
 PAGE = "report.html"
 #: Text of the owner's that is shorter may stand in a card by chance.

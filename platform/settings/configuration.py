@@ -60,7 +60,7 @@ _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 #: Keys that name places on one machine, or files to keep, and change no number.
 _LOCAL_KEYS = ("data.root", "data.encoding", "models.keep")
 #: Keys that name files. Their content counts, and their place does not.
-_FILE_KEYS = ("trainer.encoder", "trainer.prior.encoder", "trainer.prior.path")
+_FILE_KEYS = ("trainer.encoder", "trainer.prior.encoder")
 
 #: One label in so many is spoiled by default, for both audits together.
 LABELS_PER_CANARY = 100
@@ -548,7 +548,7 @@ class TrialConfig:
     data: DataSettings = key(DataSettings(), "The data set.")
     audit: AuditSettings = key(AuditSettings(), "How privacy is attacked.")
     noise: NoiseSettings = key(NoiseSettings(), "Where the labels' noise comes from.")
-    trainer: Any = key(AlibiConfig(), "The method's settings: a `TrainerConfig`.")
+    trainer: Any = key(AlibiConfig(), "The method's settings.")
     performance: Performance = key(Performance(), "Device and precision.")
     evaluation: EvaluationSettings = key(EvaluationSettings(), "How accuracy is estimated.")
     models: ModelSettings = key(ModelSettings(), "Whether the trained model is kept.")

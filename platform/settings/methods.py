@@ -71,13 +71,10 @@ class NamedMethod:
 
     Attributes:
         method: Name of its trainer, `method=` of sweeps.
-        settings: The trainer's settings; of another package's trainer None, since it may not load.
         changes: Dotted key -> value: the settings that make the trainer this method.
         pure: Whether its guarantee holds at delta 0.
         line: Its name in comparisons; empty where none has it.
         fits: Whether `LabelPrivateClassifier` takes it by `name`.
-        estimator: Whether other models can learn from its release (`estimator=`).
-        stack: Whether a stack of models of a table can learn from its release.
         persons: Whether all labels of a person can share epsilon (`groups=`).
         release: Name of its release between two parties; empty where it needs labels and features
             in one place.
@@ -87,22 +84,24 @@ class NamedMethod:
 
     name: str
     method: str
-    settings: type | None = None
     changes: Mapping[str, Any] = field(default_factory=dict)
     pure: bool = True
     line: str = ""
     fits: bool = True
-    estimator: bool = False
-    stack: bool = False
     persons: bool = True
     release: str = ""
     alone: bool = False
     mechanism: Callable[..., Any] | None = None
 
+    @property
+    def estimator(self) -> bool:
+        """Whether other models can learn from its release (`estimator=`)."""
+        return self.fits and bool(self.release)
 
-def _staircase(*, epsilon: float, delta: float, num_classes: int) -> StaircaseChannel:
-    """Return the channel of each stage; it is pure, and of any number of classes."""
-    return StaircaseChannel(epsilon=epsilon)
+    @property
+    def stack(self) -> bool:
+        """Whether a stack of models of a table can learn from its release."""
+        return self.estimator and self.pure
 
 
 _MOMENTS: Mapping[str, Any] = {"trainer.prior.source": PriorSource.MOMENTS}
@@ -112,29 +111,23 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="moment_labels",
         method="prior_labels",
-        settings=PriorLabelsConfig,
         changes=_MOMENTS,
         pure=False,
         line="moment labels",
-        estimator=True,
         release="moments",
         mechanism=PriorSettings(source=PriorSource.MOMENTS).mechanism,
     ),
     NamedMethod(
         name="staged_moment_labels",
         method="staged_moments",
-        settings=StagedMomentsConfig,
         pure=False,
         line="moment labels in stages",
     ),
     NamedMethod(
         name="cluster_labels",
         method="prior_labels",
-        settings=PriorLabelsConfig,
         changes=_CLUSTERS,
         line="cluster labels",
-        estimator=True,
-        stack=True,
         release="clusters",
         mechanism=PriorSettings(source=PriorSource.CLUSTERS).mechanism,
     ),
@@ -158,11 +151,8 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="subset",
         method="alibi",
-        settings=AlibiConfig,
         changes={"trainer.noise": Noise.SUBSET},
         line="subset selection",
-        estimator=True,
-        stack=True,
         release="subset",
         alone=True,
         mechanism=partial(label_mechanism, Noise.SUBSET),
@@ -170,11 +160,8 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="randomized_response",
         method="lp_mst",
-        settings=LpMstConfig,
         changes={"trainer.stages": 1},
         line="RR",
-        estimator=True,
-        stack=True,
         release="randomized_response",
         alone=True,
         mechanism=partial(label_mechanism, Noise.RANDOMIZED_RESPONSE),
@@ -182,10 +169,7 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="alibi",
         method="alibi",
-        settings=AlibiConfig,
         line="ALIBI",
-        estimator=True,
-        stack=True,
         release="laplace",
         alone=True,
         mechanism=partial(label_mechanism, Noise.LAPLACE),
@@ -193,14 +177,12 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="alibi_randomized_response",
         method="alibi",
-        settings=AlibiConfig,
         changes={"trainer.noise": Noise.RANDOMIZED_RESPONSE},
         line="ALIBI, randomized response",
     ),
     NamedMethod(
         name="agibi",
         method="alibi",
-        settings=AlibiConfig,
         changes={"trainer.noise": Noise.GAUSSIAN},
         pure=False,
         line="AGIBI",
@@ -208,7 +190,6 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="alibi_moment_prior",
         method="alibi_prior",
-        settings=AlibiPriorConfig,
         changes={**_MOMENTS, "trainer.prior.share": 0.8},
         pure=False,
         line="ALIBI + moment prior",
@@ -216,42 +197,23 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="alibi_cluster_prior",
         method="alibi_prior",
-        settings=AlibiPriorConfig,
         changes={**_CLUSTERS, "trainer.prior.most_epsilon": 0.3},
         line="ALIBI + cluster prior",
     ),
     NamedMethod(
         name="optimal_moment_prior",
         method="alibi_prior",
-        settings=AlibiPriorConfig,
         changes={**_MOMENTS, "trainer.noise": Noise.OPTIMAL},
         pure=False,
         line="moment prior + optimal channel",
         fits=False,
     ),
-    NamedMethod(
-        name="consensus",
-        method="consensus",
-        settings=ConsensusConfig,
-        line="ALIBI, consensus",
-    ),
-    NamedMethod(
-        name="lp_2st",
-        method="lp_mst",
-        settings=LpMstConfig,
-        changes={"trainer.stages": 2},
-        line="LP-2ST",
-    ),
-    NamedMethod(
-        name="lp_3st",
-        method="lp_mst",
-        settings=LpMstConfig,
-        changes={"trainer.stages": 3},
-    ),
+    NamedMethod(name="consensus", method="consensus", line="ALIBI, consensus"),
+    NamedMethod(name="lp_2st", method="lp_mst", changes={"trainer.stages": 2}, line="LP-2ST"),
+    NamedMethod(name="lp_3st", method="lp_mst", changes={"trainer.stages": 3}),
     NamedMethod(
         name="optimal_2st",
         method="lp_mst",
-        settings=LpMstConfig,
         changes={
             "trainer.stages": 2,
             "trainer.randomizer": Randomizer.OPTIMAL,
@@ -260,23 +222,16 @@ EVERY: tuple[NamedMethod, ...] = (
         line="optimal channels in 2 stages",
         fits=False,
         release="stages",
-        mechanism=_staircase,
+        mechanism=lambda epsilon, **_: StaircaseChannel(epsilon=epsilon),
     ),
-    NamedMethod(
-        name="table_stack",
-        method="table_stack",
-        settings=TableStackConfig,
-        line="table stack",
-        fits=False,
-    ),
-    NamedMethod(name="recommender", method="recommender", settings=RecommenderConfig, fits=False),
-    NamedMethod(name="bit_flip", method="bit_flip", settings=BitFlipConfig, line="BitFlip"),
-    NamedMethod(name="convex", method="convex", settings=ConvexConfig),
-    NamedMethod(name="amounts", method="amounts", settings=AmountsConfig, pure=False, fits=False),
+    NamedMethod(name="table_stack", method="table_stack", line="table stack", fits=False),
+    NamedMethod(name="recommender", method="recommender", fits=False),
+    NamedMethod(name="bit_flip", method="bit_flip", line="BitFlip"),
+    NamedMethod(name="convex", method="convex"),
+    NamedMethod(name="amounts", method="amounts", pure=False, fits=False),
     NamedMethod(
         name="pate",
         method="pate",
-        settings=PateConfig,
         pure=False,
         line="PATE with probes",
         persons=False,
@@ -284,7 +239,6 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="no_privacy",
         method="alibi",
-        settings=AlibiConfig,
         changes={"trainer.noise": Noise.NONE},
         line="no privacy",
     ),
@@ -297,7 +251,20 @@ RELEASED: Mapping[str, NamedMethod] = {
 }
 #: Name of a trainer -> settings; other packages add theirs by entry points of `labeldp.methods`.
 METHODS: Registry[type] = Registry(
-    {each.method: each.settings for each in EVERY if each.settings is not None},
+    {
+        "alibi": AlibiConfig,
+        "alibi_prior": AlibiPriorConfig,
+        "amounts": AmountsConfig,
+        "bit_flip": BitFlipConfig,
+        "consensus": ConsensusConfig,
+        "convex": ConvexConfig,
+        "lp_mst": LpMstConfig,
+        "pate": PateConfig,
+        "prior_labels": PriorLabelsConfig,
+        "recommender": RecommenderConfig,
+        "staged_moments": StagedMomentsConfig,
+        "table_stack": TableStackConfig,
+    },
     group="labeldp.methods",
     kind="method",
     wrong=lambda _, thing: what_is_missing(thing),

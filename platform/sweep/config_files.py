@@ -35,19 +35,24 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.space import (
+from labeldp.platform.settings.sweep import (
     Axis,
     Choice,
     Grid,
     LogUniform,
+    Preset,
     RandomAxis,
+    Resources,
+    Sweep,
     Uniform,
+    Variant,
     points,
+    resized,
+    variants_of,
 )
-from labeldp.platform.settings.sweep import Preset, Resources, Sweep, Variant, resized, variants_of
 from labeldp.trainers.base import allowed, fields_of, near_miss
 from labeldp.trainers.data.files import FileRefused, read_bytes
-from labeldp.trainers.settings.own_models import is_address
+from labeldp.trainers.settings.training import is_address
 
 #: The sweeps that come with labeldp.
 SWEEPS = Path(labeldp.__file__).with_name("sweeps")

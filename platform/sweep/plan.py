@@ -35,7 +35,6 @@ from labeldp.platform.settings.configuration import (
     default_epsilon,
 )
 from labeldp.platform.settings.metrics import ChoiceNoise, ChooseBy, resolve
-from labeldp.platform.settings.space import without_seeds
 from labeldp.platform.settings.sweep import (
     CannotFit,
     PlannedTrial,
@@ -44,6 +43,7 @@ from labeldp.platform.settings.sweep import (
     ensembles_of,
     plan_trials,
     sized_sweep,
+    without_seeds,
 )
 from labeldp.platform.sweep.cost import (
     SweepCost,
@@ -161,7 +161,7 @@ def plan_sweep(
         with _noting(refusals):
             check_kind(trials, size)
             sized, trials = _with_canaries(sized, trials, options, size)
-            check_priors(trials, examples=size.num_labels, num_classes=size.num_classes)
+            check_priors(trials, examples=size.num_labels)
             for ensemble in ensembles_of(trials):
                 ensemble.check_count(size.num_labels)
         estimates = {trial.config.evaluation.estimate for trial in trials}
@@ -296,12 +296,12 @@ def check_kind(trials: Sequence[PlannedTrial], size: DataSize) -> None:
             )
 
 
-def check_priors(trials: Sequence[PlannedTrial], *, examples: int, num_classes: int) -> None:
+def check_priors(trials: Sequence[PlannedTrial], *, examples: int) -> None:
     """Refuse priors that can't be made of these data, before the first trial."""
     for prior, seen in {(each.config.trainer.prior, each.config.data.features) for each in trials}:
         if prior is None:
             continue
-        prior.check_size(examples=examples, num_classes=num_classes)
+        prior.check_size(examples)
         if FeatureSet.AS_THEY_ARE not in (prior.features, seen):
             raise ValueError(
                 f"trainer.prior.features is {prior.features}, but data.features={seen} leaves no "

@@ -36,12 +36,16 @@ from labeldp.platform.settings.configuration import (
     labeled,
 )
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.space import Choice, Grid, LogUniform, RandomAxis, points
 from labeldp.platform.settings.sweep import (
+    Choice,
+    Grid,
+    LogUniform,
     PlannedTrial,
+    RandomAxis,
     Sweep,
     Variant,
     check_one_vault,
+    points,
     variants_of,
 )
 from labeldp.platform.sweep.cost import planned_estimate, releases_of

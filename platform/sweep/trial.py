@@ -48,8 +48,8 @@ from labeldp.platform.vault.label_home import LabelHome, TrialLabels
 from labeldp.trainers.data.files import inner_folder, replacing
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
-from labeldp.trainers.settings.schedules import EpochMetrics, TrainingDiverged
 from labeldp.trainers.settings.trainer import Trainer
+from labeldp.trainers.settings.training import EpochMetrics, TrainingDiverged
 
 #: Epochs are reported together, at most this often: a report costs the driver some milliseconds.
 REPORT_SECONDS = 1.0

@@ -12,8 +12,12 @@ import torch
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
-from labeldp.trainers.settings.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
-from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.settings.training import (
+    HALF_WIDTH,
+    LABEL_SMOOTHING,
+    LearnerConfig,
+    fast_training,
+)
 
 
 def main() -> None:

@@ -49,9 +49,15 @@ from labeldp.trainers.methods.settings import (
 )
 from labeldp.trainers.models.features import ScaledStep
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import LABEL_SMOOTHING, Flip, Schedule, fast_training
-from labeldp.trainers.settings.trainer import TrainerConfig
-from labeldp.trainers.settings.training import LearnerConfig, SelfSupervisedConfig
+from labeldp.trainers.settings.trainer import TrainerDefaults
+from labeldp.trainers.settings.training import (
+    LABEL_SMOOTHING,
+    Flip,
+    LearnerConfig,
+    Schedule,
+    SelfSupervisedConfig,
+    fast_training,
+)
 from tests.benchmarks.benchmark import commit, machine
 
 _SMALL_LIMIT = 100
@@ -212,12 +218,12 @@ class TrialStep(Step):
     """
 
     row: str
-    config: TrainerConfig
+    config: TrainerDefaults
     seed: int = 0
     start: Start = Start.IMAGES
     needs_seconds: float = 30.0
 
-    def _config(self, place: Place) -> TrainerConfig:
+    def _config(self, place: Place) -> TrainerDefaults:
         if self.start is not Start.WEIGHTS:
             return self.config
         assert isinstance(self.config, LearnerConfig) and self.after is not None

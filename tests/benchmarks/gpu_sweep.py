@@ -23,8 +23,7 @@ from torch.nn import functional
 
 from labeldp.platform.api.result import load
 from labeldp.platform.settings.configuration import DataSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Resources, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Resources, Sweep, Variant
 from labeldp.platform.sweep.cost import has_gpu, made_up_images, rate_of_steps, seconds_of
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.splits import DataSize
@@ -91,7 +90,7 @@ SMALL = Size(
 
 def rates(size: Size) -> Iterator[dict[str, Any]]:
     """Yield images a second of each loop, plain and recorded, and of the network alone."""
-    network = {"model": size.model, "width": size.width}
+    network: dict[str, Any] = {"model": size.model, "width": size.width}
     for precision in (Precision.FP32, Precision.AUTO):
         fast = precision is Precision.AUTO
         for batch, capture in product(size.batches, (False, True)):

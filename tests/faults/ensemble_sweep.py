@@ -6,8 +6,7 @@ numbers of an undisturbed one, bit for bit.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Sweep
+from labeldp.platform.settings.sweep import Grid, Sweep
 
 TEACHERS, TRIALS = 24, 2
 

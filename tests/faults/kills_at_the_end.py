@@ -26,8 +26,7 @@ from mlflow.tracking import MlflowClient
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Sweep
+from labeldp.platform.settings.sweep import Grid, Sweep
 from tests.faults.sweep_runs import TIME_LIMIT_SECONDS, Ending, check_tracking, identity
 from tests.faults.without_cluster import without_cluster
 

@@ -6,8 +6,7 @@ bit. Two learning rates share each release: a release that is drawn again would 
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, NoiseSettings, TrialConfig
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
 
 TRIALS, RELEASES, EPOCHS = 6, 3, 20

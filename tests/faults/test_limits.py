@@ -11,8 +11,7 @@ import pytest
 import ray
 
 from labeldp.platform.settings.configuration import with_changes
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Resources, Sweep
+from labeldp.platform.settings.sweep import Grid, Resources, Sweep
 from labeldp.platform.sweep import open_sweep, plan
 from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, records, run_here

@@ -32,7 +32,6 @@ VERBS = {
 #: The same of a sweep.
 SWEEPS = {
     "own.csv": ["data.name=own", "data.path={}"],
-    "prior.npy": ["method=alibi_prior", "trainer.prior.source=file", "trainer.prior.path={}"],
     "results/sweep.json": [],
     "results/trials/0123456789abcdef.json": [],
 }

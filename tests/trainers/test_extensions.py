@@ -21,8 +21,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
+from labeldp.platform.settings.sweep import Grid, Sweep, Variant, plan_trials
 from labeldp.trainers.base import ExtensionError
 from labeldp.trainers.data.catalog import DATASETS, find
 from labeldp.trainers.methods.settings import AlibiConfig
@@ -72,7 +71,7 @@ class QuietConfig:
 
 
 @settings
-class InheritingConfig(TrainerDefaults, QuietConfig):
+class InheritingConfig(QuietConfig, TrainerDefaults):
     """The same, with the defaults."""
 
 
@@ -140,11 +139,8 @@ def test_a_method_of_another_package(installed: Path) -> None:
 
 
 def test_settings_without_a_required_part_are_refused_at_once(installed: Path) -> None:
-    with pytest.raises(ExtensionError) as caught:
+    with pytest.raises(ExtensionError, match="it does not inherit from `TrainerDefaults`"):
         METHODS["quiet"]
-    missing = "it has no ensemble and no prior and no check_data and no delta and no work"
-    assert f"{missing} (`Trainer" in str(caught.value)
-    assert "has ensemble, prior, check_data, work)" in str(caught.value)
     with pytest.raises(ExtensionError, match="but it has no delta; see docs"):
         METHODS["inheriting"]
 

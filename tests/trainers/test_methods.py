@@ -46,9 +46,14 @@ from labeldp.trainers.methods.settings import (
     StagedMomentsConfig,
     TableStackConfig,
 )
-from labeldp.trainers.settings.schedules import Recipe, TrainingDiverged
 from labeldp.trainers.settings.trainer import PlannedCharge, Trainer
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig, SemiSupervisedConfig
+from labeldp.trainers.settings.training import (
+    FixMatchConfig,
+    LearnerConfig,
+    Recipe,
+    SemiSupervisedConfig,
+    TrainingDiverged,
+)
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import FEW_LABELS, ON_CPU, SeededVault, small_table
 
@@ -303,8 +308,8 @@ def test_others_read_the_planned_release(name: str, data: Mapping[str, LabelledD
     other: dict[str, Any] = {}
     if hasattr(config, "learning_rate"):
         other = {"learning_rate": config.learning_rate / 2}
-    elif hasattr(config, "step_factor"):
-        other = {"step_factor": 0.5}
+    elif hasattr(config, "diameter"):
+        other = {"diameter": 25.0}
     planned: set[Any] = set()
     for seed, changes in [(0, {}), (0, {}), (1, {}), (0, other)]:
         # Only a later stage's release needs the training before it.

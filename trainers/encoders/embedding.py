@@ -49,8 +49,12 @@ from labeldp.trainers.encoders.image_encoder import (
 )
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.performance import Performance, Precision
-from labeldp.trainers.settings.schedules import HALF_WIDTH, LABEL_SMOOTHING, fast_training
-from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.settings.training import (
+    HALF_WIDTH,
+    LABEL_SMOOTHING,
+    LearnerConfig,
+    fast_training,
+)
 
 #: Seconds between two lines of progress.
 _PAUSE = 5.0

@@ -51,7 +51,7 @@ from labeldp.trainers.data.splits import (
 )
 from labeldp.trainers.models.networks import seeded
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.own_models import OwnModel, OwnModuleMissing, own_module
+from labeldp.trainers.settings.training import OwnModel, OwnModuleMissing, own_module
 
 #: The name of weights that were not trained.
 RANDOM = "random"

@@ -38,8 +38,12 @@ from labeldp.trainers.models.networks import FastCnn, build_model, seeded, small
 from labeldp.trainers.models.optimization import AdamW, batches
 from labeldp.trainers.models.predictors import fitting_images, logits_of
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.schedules import EpochMetrics, Schedule, rate_factor
-from labeldp.trainers.settings.training import SelfSupervisedConfig
+from labeldp.trainers.settings.training import (
+    EpochMetrics,
+    Schedule,
+    SelfSupervisedConfig,
+    rate_factor,
+)
 
 #: Of the file.
 FORMAT = 1

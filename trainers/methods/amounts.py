@@ -41,8 +41,7 @@ from labeldp.mechanisms.amounts import (
 from labeldp.trainers.methods.any_model import drawn, some_of
 from labeldp.trainers.methods.settings import AmountRelease, AmountsConfig
 from labeldp.trainers.methods.smooth_sums import AnsweredSums, requested_sums
-from labeldp.trainers.settings.estimators import AmountPredictor
-from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
+from labeldp.trainers.settings.trainer import AmountPredictor, FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
 

@@ -35,8 +35,8 @@ from labeldp.trainers.methods.settings import (
     RobustLoss,
 )
 from labeldp.trainers.models.predictors import LinearPredictor, with_constant
-from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, LabelSource, Trainer, released
+from labeldp.trainers.settings.training import EpochMetrics
 
 #: Of the gradient at the true label: |p - e_y|^2 is 2 at most.
 _TRUE_GRADIENT = 2.0
@@ -88,7 +88,7 @@ class Convex(Trainer):
         # G^2: an example's gradient has the second moment |x|^2 (|p - e_y|^2 + variance), and |x|^2
         # is 1 on average. The paper bounds its root by 6 K L / epsilon, ten times as much.
         moment = _TRUE_GRADIENT + variance / config.batch_size
-        self._rate = config.step_factor * config.diameter / math.sqrt(moment)
+        self._rate = config.diameter / math.sqrt(moment)
         self._weights = np.zeros((features.shape[1], data.num_classes))
         self._average = np.zeros_like(self._weights)
         self._steps = self._epochs = 0

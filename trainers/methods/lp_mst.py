@@ -50,12 +50,11 @@ from labeldp.trainers.methods.settings import (
 )
 from labeldp.trainers.models.learner import Learner, OnLabels
 from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.schedules import EpochMetrics
 from labeldp.trainers.settings.trainer import Given, Trainer, without_labels
-from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.settings.training import EpochMetrics
 
 if TYPE_CHECKING:
-    from labeldp.trainers.settings.estimators import Predictor
+    from labeldp.trainers.settings.trainer import Predictor
 
 #: Released labels of one stage: `rows` [M] are training examples, `noisy` their labels [M] or sets
 #: bool [M, K], `evidence` targets of the loss [M, K].
@@ -207,7 +206,6 @@ class LpMst(Stages):
 
     def _next_stage(self) -> None:
         before = self._current
-        config = self.config
         stage = self.stage + 1
         # The network has seen other labels only, so that the prior of these is free.
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
@@ -219,12 +217,12 @@ class LpMst(Stages):
             test_labels = self._data.test_labels
             hits = possible[np.arange(len(test_labels)), test_labels]
             self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
-        if config.filter_earlier and isinstance(self._mechanism, RRWithPrior):
+        if isinstance(self._mechanism, RRWithPrior):
             earlier = sum(len(part["rows"]) for part in self._released[:-1])
             for place, part in enumerate(self._released[:-1]):
                 scores = before.predict(self._data.train_features[torch.from_numpy(part["rows"])])
                 own = scores[np.arange(len(scores)), part["noisy"]]
-                # Those that the model finds among the k likeliest classes.
+                # Those that the model finds among the k likeliest classes: others are often wrong.
                 kept = (scores > own[:, None]).sum(1) < int(top_k)
                 self._released[place] = {name: of[kept] for name, of in part.items()}
             left = sum(len(part["rows"]) for part in self._released[:-1])
@@ -365,13 +363,7 @@ def start(config: LpMstConfig, **given: Unpack[Given]) -> Trainer:
     trainer = LpMst(config, **given)
     if not config.retrain_epochs:
         return trainer
-    return Consensus(
-        trainer,
-        noisy=trainer.noisy_labels,
-        first_epochs=config.epochs - config.retrain_epochs,
-        second=config.learner(epochs=config.retrain_epochs),
-        **without_labels(given),
-    )
+    return Consensus(trainer, config, noisy=trainer.noisy_labels, **without_labels(given))
 
 
 def stage_parts(
@@ -458,18 +450,17 @@ class Consensus(InTurn):
     def __init__(
         self,
         first: Trainer,
+        config: ConsensusConfig | LpMstConfig,
         *,
         noisy: NoisyLabels,
-        first_epochs: int,
-        second: LearnerConfig,
         **given: Any,
     ) -> None:
         """Set the first round up; `given` are data, seed and performance."""
         super().__init__()
         self._current = self._first = first
         self._noisy = noisy
-        self._first_epochs = first_epochs
-        self._second_config = second
+        self._first_epochs = config.epochs - config.retrain_epochs
+        self._second_config = config.learner(epochs=config.retrain_epochs)
         self._given = given
         self._done = 0
         self._rows: NDArray[np.intp] = np.empty(0, dtype=np.intp)
@@ -533,16 +524,9 @@ class Consensus(InTurn):
 
 def start_consensus(config: ConsensusConfig, **given: Unpack[Given]) -> Consensus:
     """Request the release and set the first round up."""
-    settings = config.first()
-    first = Alibi(settings, **given)
+    first = Alibi(config.first(), **given)
     # A noisy vector's largest entry is its likeliest class, by all mechanisms there are; a set has
     # several.
     noisy = first.noisy.argmax(1) if np.issubdtype(first.noisy.dtype, np.floating) else first.noisy
     rows = np.arange(len(noisy))
-    return Consensus(
-        first,
-        noisy=lambda: (rows, noisy),
-        first_epochs=settings.epochs,
-        second=config.learner(epochs=config.retrain_epochs),
-        **without_labels(given),
-    )
+    return Consensus(first, config, noisy=lambda: (rows, noisy), **without_labels(given))

@@ -51,9 +51,14 @@ from labeldp.trainers.models.features import described_by_features, image_featur
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
 from labeldp.trainers.performance import Performance, threads
-from labeldp.trainers.settings.estimators import EstimatorPredictor, Predictor
-from labeldp.trainers.settings.schedules import EpochMetrics
-from labeldp.trainers.settings.trainer import FittedAtOnce, LabelSource, Trainer
+from labeldp.trainers.settings.trainer import (
+    EstimatorPredictor,
+    FittedAtOnce,
+    LabelSource,
+    Predictor,
+    Trainer,
+)
+from labeldp.trainers.settings.training import EpochMetrics
 
 #: Teachers that are trained or vote at once, and queries of one matrix product.
 _TEACHERS_AT_ONCE = 100

@@ -22,7 +22,7 @@ True
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -100,16 +100,6 @@ class RewardFunctions:
         return np.asarray(self.smooth(rows) * np.sqrt(self.smooth.strengths), np.float64)
 
 
-class Evidence(Protocol):
-    """What a release says of a reward."""
-
-    def step(self, differences: Floats, slopes: Floats) -> tuple[Floats, Floats]:
-        """Return the information about slopes [M, M] around `slopes` [M], and its weighted mean."""
-
-    def expected(self, differences: Floats) -> Floats:
-        """Return the information about each slope [M] around 0, without the release."""
-
-
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OddSums:
     """Sums of (y - 1/2) along weights of pairs.
@@ -125,7 +115,10 @@ class OddSums:
     sums: Floats | None = None
 
     def step(self, differences: Floats, slopes: Floats) -> tuple[Floats, Floats]:
-        """As in `Evidence`: sums are normal around those that the slopes predict."""
+        """Return the information about slopes [M, M] around `slopes` [M], and its weighted mean.
+
+        Sums are normal around those that the slopes predict.
+        """
         logits = _logits(differences, slopes)
         likely = expit(logits)
         spread = (likely * (1 - likely))[:, None]
@@ -137,7 +130,10 @@ class OddSums:
         return slope.T @ weighted[:, :-1], slope.T @ weighted[:, -1]
 
     def expected(self, differences: Floats) -> Floats:
-        """As in `Evidence`; sums are about uncorrelated."""
+        """Return the information about each slope [M] around 0, without the release.
+
+        Sums are about uncorrelated.
+        """
         variance = np.square(self.weights).sum(0) / 4 + self.noise_variance
         slope = self.weights.T @ differences / 4
         return np.asarray((np.square(slope) / variance[:, None]).sum(0))
@@ -155,7 +151,7 @@ class NoisyChoices:
     choices: NDArray[np.integer[Any]] | None = None
 
     def step(self, differences: Floats, slopes: Floats) -> tuple[Floats, Floats]:
-        """As in `Evidence`: scores of the likelihood (Bayes' rule), not of an unbiased loss."""
+        """As of sums: scores of the likelihood (Bayes' rule), not of an unbiased loss."""
         gain = 1 - 2 * self.flip_probability
         logits = _logits(differences, slopes)
         likely = expit(logits)
@@ -166,9 +162,12 @@ class NoisyChoices:
         return information, differences.T @ (weight * (self.choices - seen + slope * logits))
 
     def expected(self, differences: Floats) -> Floats:
-        """As in `Evidence`."""
+        """As of sums."""
         gain = 1 - 2 * self.flip_probability
         return np.asarray(gain**2 / 4 * np.square(differences).sum(0))
+
+
+Evidence = OddSums | NoisyChoices
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

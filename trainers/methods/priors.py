@@ -1,11 +1,10 @@
 """Priors over the classes of every example, made without looking at single labels.
 
-Four sources beside the uniform one. MOMENTS: a smooth function of the features, fitted to noisy
+Three sources beside the uniform one. MOMENTS: a smooth function of the features, fitted to noisy
 sums of labels. CLUSTERS: the same, fitted to noisy counts of the classes in groups that k-means
 finds without labels (`ClusterHistograms`; Ghazi et al., NeurIPS 2021, Algorithm 4, take the counts
 themselves). Such counts are pure, for a label lies in one group.
-SMOOTH_SUMS: the same for the columns of a table, as `smooth_sums` asks and reads. FILE: the user's
-own, made without the labels.
+SMOOTH_SUMS: the same for the columns of a table, as `smooth_sums` asks and reads.
 
 CLUSTERS and MOMENTS may be learned of features of images that the network itself does not see.
 Features, groups and directions are public, and kept in files beside the results (`made_once`).
@@ -94,8 +93,6 @@ def learned_prior(
     classes = data.num_classes
     if settings.source is PriorSource.UNIFORM:
         return _smooth(np.full((count, classes), 1 / classes), settings)
-    if settings.source is PriorSource.FILE:
-        return _smooth(settings.read(examples=count, num_classes=classes), settings)
     mechanism = settings.mechanism(epsilon=epsilon, delta=delta, num_classes=classes)
     if settings.source is PriorSource.MOMENTS:
         assert isinstance(mechanism, LabelMoments), "as the settings make it"

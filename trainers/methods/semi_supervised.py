@@ -30,9 +30,8 @@ from labeldp.trainers.methods.settings import (
 )
 from labeldp.trainers.models.optimization import soft_cross_entropy, weight_average
 from labeldp.trainers.models.predictors import logits_of
-from labeldp.trainers.settings.schedules import Schedule, rate_factor
 from labeldp.trainers.settings.trainer import Given, without_labels
-from labeldp.trainers.settings.training import SemiSupervisedConfig
+from labeldp.trainers.settings.training import Schedule, SemiSupervisedConfig, rate_factor
 
 #: Smaller probabilities of a release count as this one.
 _LEAST = 1e-6

@@ -1,14 +1,13 @@
 """Settings of every method but PATE, and prices that follow from them before a trial runs."""
 
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 from itertools import accumulate
 from typing import Unpack, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import AmountChannel, AmountNoise, AmountSums
@@ -22,7 +21,6 @@ from labeldp.trainers.base import (
     Count,
     FeatureSet,
     File,
-    Flag,
     Fraction,
     ModelName,
     NonNegative,
@@ -33,13 +31,12 @@ from labeldp.trainers.base import (
     key,
     settings,
 )
-from labeldp.trainers.data.own_files import existing, npy_array
-from labeldp.trainers.settings.schedules import Schedule
 from labeldp.trainers.settings.trainer import Given, PlannedCharge, Trainer, TrainerDefaults
 from labeldp.trainers.settings.training import (
     SCHEDULE,
     LearnerConfig,
     Model,
+    Schedule,
     SemiSupervisedConfig,
     Work,
 )
@@ -65,6 +62,13 @@ class Noise(StrEnum):
     NONE = "none"
 
 
+_PURE: Mapping[Noise, type[LaplaceNoise | RandomizedResponse | SubsetSelection]] = {
+    Noise.LAPLACE: LaplaceNoise,
+    Noise.RANDOMIZED_RESPONSE: RandomizedResponse,
+    Noise.SUBSET: SubsetSelection,
+}
+
+
 def label_mechanism(
     noise: Noise, *, epsilon: float, delta: float, num_classes: int
 ) -> LabelMechanism:
@@ -73,22 +77,14 @@ def label_mechanism(
     >>> label_mechanism(Noise.LAPLACE, epsilon=2.0, delta=1e-5, num_classes=3)
     LaplaceNoise(epsilon=2.0, num_classes=3)
     """
-    match noise:
-        case Noise.LAPLACE:
-            return LaplaceNoise(epsilon=epsilon, num_classes=num_classes)
-        case Noise.GAUSSIAN:
-            noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
-            return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
-        case Noise.RANDOMIZED_RESPONSE:
-            return RandomizedResponse(epsilon=epsilon, num_classes=num_classes)
-        case Noise.SUBSET:
-            return SubsetSelection(epsilon=epsilon, num_classes=num_classes)
-        case Noise.OPTIMAL:
-            raise ValueError(
-                "noise is optimal, which needs a prior; use subset, or method=alibi_prior"
-            )
-        case Noise.NONE:
-            return NoNoise(num_classes=num_classes)
+    if noise is Noise.OPTIMAL:
+        raise ValueError("noise is optimal, which needs a prior; use subset, or method=alibi_prior")
+    if noise is Noise.NONE:
+        return NoNoise(num_classes=num_classes)
+    if noise is Noise.GAUSSIAN:
+        noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
+        return GaussianNoise(noise_std=noise_std, num_classes=num_classes)
+    return _PURE[noise](epsilon=epsilon, num_classes=num_classes)
 
 
 class Randomizer(StrEnum):
@@ -114,12 +110,11 @@ class PriorSource(StrEnum):
     CLUSTERS = "clusters"
     MOMENTS = "moments"
     SMOOTH_SUMS = "smooth_sums"
-    FILE = "file"
 
     @property
     def asks_labels(self) -> bool:
         """Whether it costs something."""
-        return self not in (PriorSource.UNIFORM, PriorSource.FILE)
+        return self is not PriorSource.UNIFORM
 
 
 @settings
@@ -129,8 +124,7 @@ class PriorSettings:
     source: PriorSource = key(
         PriorSource.UNIFORM,
         "Source of the prior: `uniform` (no prior), `clusters` (noisy class counts of k-means "
-        "clusters), `moments` (noisy sums of labels), `smooth_sums` (the same for tables) or "
-        "`file` (your own).",
+        "clusters), `moments` (noisy sums of labels) or `smooth_sums` (the same for tables).",
     )
     share: Share = key(
         0.5,
@@ -154,10 +148,6 @@ class PriorSettings:
     smoothing: Share = key(
         0.01, "Weight of the uniform distribution in each row, so that no class has probability 0."
     )
-    path: File | None = key(
-        None,
-        "Your own prior, for `file`: an `.npy` of probabilities [N, K], made without the labels.",
-    )
     seed: Whole = key(0, "Seed of k-means and landmarks. It is public.")
     features: FeatureSet = key(
         FeatureSet.AS_THEY_ARE,
@@ -170,11 +160,6 @@ class PriorSettings:
     )
 
     def __post_init__(self) -> None:
-        if (self.path is None) is (self.source is PriorSource.FILE):
-            raise ValueError(
-                f"path is {self.path!r} for source {self.source}; FILE needs a path to an .npy of "
-                "probabilities [N, K], and no other source takes one"
-            )
         learned_of = self.features is not FeatureSet.AS_THEY_ARE or self.encoder is not None
         if learned_of and not self.source.asks_labels:
             raise ValueError(
@@ -190,16 +175,14 @@ class PriorSettings:
         spent = min(self.share * epsilon, self.most_epsilon)
         return spent, epsilon - spent
 
-    def check_size(self, *, examples: int, num_classes: int) -> None:
-        """Refuse data that the prior cannot be made of, before any request or payment."""
+    def check_size(self, examples: int) -> None:
+        """Refuse fewer examples than clusters, before any request or payment."""
         if self.source is PriorSource.CLUSTERS and (self.clusters or 0) > examples:
             raise ValueError(
                 f"clusters is {self.clusters}, but there are {examples} examples; leave it out, or "
                 "take at most one cluster per example, and far fewer for counts that noise does "
                 "not drown"
             )
-        if self.path is not None:
-            self.read(examples=examples, num_classes=num_classes)
 
     def number_of_clusters(self, mechanism: ClusterHistograms, *, examples: int) -> int:
         """Return how many clusters are counted; no label affects it."""
@@ -208,21 +191,6 @@ class PriorSettings:
         enough = int(_CLUSTER_NOISE * examples / mechanism.noise_std)
         most = min(examples // _LEAST_CLUSTER, _MOST_CLUSTERS)
         return max(2, min(max(enough, _FEWEST_CLUSTERS), most))
-
-    def read(self, *, examples: int, num_classes: int) -> NDArray[np.float64]:
-        """Return the user's own prior [N, K], or refuse a file that does not hold it."""
-        path = self.path
-        assert path is not None
-        values = npy_array(existing(path, key="trainer.prior.path"))
-        if not np.issubdtype(values.dtype, np.number):
-            raise ValueError(f"{path} holds no array of numbers; write one with numpy.save")
-        prior = _validate.probabilities(values, name=f"prior in {path}", num_classes=num_classes)
-        if len(prior) != examples:
-            raise ValueError(
-                f"prior in {path} has {len(prior)} rows, but there are {examples} training "
-                "examples; it needs a row for each, in their order"
-            )
-        return prior
 
     def mechanism(
         self, *, epsilon: float, delta: float, num_classes: int
@@ -250,13 +218,9 @@ class PriorSettings:
 
     def planned_release(self, mechanism: ClusterHistograms | LabelMoments) -> PlannedCharge:
         """Return what one release by this mechanism pays, of the prior's own features."""
-        sizes = {
-            PriorSource.CLUSTERS: (self.clusters,),
-            PriorSource.MOMENTS: (self.landmarks,),
-        }
-        size = sizes.get(self.source, ())
-        seen = (self.features, self.encoder)
-        return PlannedCharge.of(mechanism, release=(mechanism, *size, self.seed, *seen))
+        sizes = {PriorSource.CLUSTERS: self.clusters, PriorSource.MOMENTS: self.landmarks}
+        own = (sizes.get(self.source), self.seed, self.features, self.encoder)
+        return PlannedCharge.of(mechanism, release=(mechanism, *own))
 
 
 @settings
@@ -365,10 +329,7 @@ class _OfPrior(TrainerDefaults):
             raise ValueError("prior.source is uniform; there is nothing to learn from it")
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
-        """Return what a trial will pay: one release, shared by all trials with the same prior.
-
-        None for the user's own, which was made without the labels.
-        """
+        """Return what a trial will pay: one release, shared by all trials with the same prior."""
         return self.prior.planned_charge(
             epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
         )
@@ -474,7 +435,6 @@ class ConvexConfig(NoisyLabels):
         50.0,
         "Diameter D of the ball around 0 to which weights are projected, for features of norm 1.",
     )
-    step_factor: Positive = key(1.0, "Factor on the theorems' step size D / (G sqrt(t)).")
     batch_size: Count = key(16, "Examples per step; 1 in the paper.")
     epochs: Count = key(
         1, "Passes over the examples. The theorems cover one; more cost no privacy."
@@ -547,18 +507,13 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
     randomizer: Randomizer = key(
         Randomizer.RR_WITH_PRIOR,
         "Release of each stage: as published, or the best pure noise under the prior. "
-        "`optimal` uses the loss `forward` and drops no labels.",
+        "`optimal` uses the loss `forward` and drops no earlier labels.",
     )
     temperature: Positive = key(
         0.5, "Temperature of the last stage's predictions as a prior; below 1 sharpens them."
     )
     later_mixup: NonNegative | None = key(
         None, "Alpha of mixup after the first stage. Null: `mixup`."
-    )
-    filter_earlier: Flag = key(
-        True,
-        "Before a later stage, drop earlier labels outside the model's k likeliest classes, "
-        "where k is the mean k* of the stage.",
     )
     loss: RobustLoss = key(RobustLoss.CROSS_ENTROPY, _LOSS)
     prior: PriorSettings = key(

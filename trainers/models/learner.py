@@ -26,15 +26,16 @@ from labeldp.trainers.models.optimization import AdamW, Sgd, batches, weight_ave
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, logits_of
 from labeldp.trainers.models.training_step import Recorder, TrainingStep, recorder_of
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.schedules import (
+from labeldp.trainers.settings.trainer import Trainer
+from labeldp.trainers.settings.training import (
     EpochMetrics,
+    FewLabelsConfig,
     Flip,
+    LearnerConfig,
     Schedule,
     TrainingDiverged,
     rate_factor,
 )
-from labeldp.trainers.settings.trainer import Trainer
-from labeldp.trainers.settings.training import FewLabelsConfig, LearnerConfig
 
 if TYPE_CHECKING:
     from labeldp.trainers.encoders.image_encoder import ImageEncoder

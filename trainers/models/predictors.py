@@ -19,9 +19,8 @@ from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import Pixels, PublicData
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.estimators import Predictor
-from labeldp.trainers.settings.own_models import OwnModel, chosen_model
-from labeldp.trainers.settings.schedules import TrainingDiverged
+from labeldp.trainers.settings.trainer import Predictor
+from labeldp.trainers.settings.training import OwnModel, TrainingDiverged, chosen_model
 
 #: State that modules keep beside weights, such as a generator of dropout; predictions need none.
 _NO_WEIGHTS = "_extra_state"

@@ -17,7 +17,7 @@ from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.preprocessing import SparseRows, dense_of
 from labeldp.trainers.data.stored import Kept, Stored
 from labeldp.trainers.models.smooth_functions import CLIPPED, SmoothFunctions
-from labeldp.trainers.settings.estimators import Predictor
+from labeldp.trainers.settings.trainer import Predictor
 
 Floats = NDArray[np.float64]
 Singles = NDArray[np.float32]

@@ -33,8 +33,8 @@ from labeldp.trainers.data.files import (
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
 from labeldp.trainers.data.stored import below
-from labeldp.trainers.settings.estimators import AmountPredictor, EstimatorPredictor, Predictor
-from labeldp.trainers.settings.own_models import OwnModuleMissing
+from labeldp.trainers.settings.trainer import AmountPredictor, EstimatorPredictor, Predictor
+from labeldp.trainers.settings.training import OwnModuleMissing
 
 #: Of the files; counted up when an older version could not read them any more.
 FORMAT = 1

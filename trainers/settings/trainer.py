@@ -1,36 +1,102 @@
 """A trainer: one frozen configuration that starts it, and one object that runs epochs.
 
 The platform drives every trainer through these protocols. A trainer sees public data and a source
-of releases; true labels it never sees.
+of releases; true labels it never sees. Nothing here loads torch.
 """
 
 import math
 import time
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Protocol, TypedDict, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, TypedDict, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import Event
+from labeldp.mechanisms.amounts import LEVELS
 from labeldp.mechanisms.vault import Mechanism, Release
-from labeldp.trainers.base import fields_of, is_settings
+from labeldp.trainers.base import is_settings
+from labeldp.trainers.data.stored import Kept, Stored
 from labeldp.trainers.performance import Performance
-from labeldp.trainers.settings.schedules import EpochMetrics
+from labeldp.trainers.settings.training import EpochMetrics
 
 if TYPE_CHECKING:  # torch, which plans and prices have no use for
     from torch import Tensor
 
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.methods.pate_settings import EnsembleConfig
-    from labeldp.trainers.methods.settings import PriorSettings
-    from labeldp.trainers.settings.estimators import Predictor
     from labeldp.trainers.settings.training import Work
 
-
 P = TypeVar("P", bound="Predictor")
+
+#: Of the levels around a predicted amount, between bounds 0 and 1.
+_DEVIATION = 0.1
+
+
+class Predictor(Stored, ABC):
+    """Features in, probabilities out."""
+
+    @abstractmethod
+    def predict(self, features: Any) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for features [N, ...]."""
+
+    @property
+    def models(self) -> list[tuple[str, float, float]]:
+        """Name, weight and held-out log-likelihood of each model that it mixes; none by default."""
+        return []
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AmountPredictor(Kept, Predictor):
+    """A fitted regressor of amounts on the scale where the `bounds` are 0 and 1."""
+
+    kind: ClassVar[str] = "amounts"
+    kept: ClassVar[str] = "estimator"
+
+    estimator: Any
+    bounds: tuple[float, float]
+
+    def amounts(self, features: object) -> NDArray[np.float64]:
+        """Return the predicted amounts [N] of features [N, ...], within the bounds."""
+        low, high = self.bounds
+        return np.asarray(low + self._scaled(features) * (high - low), dtype=np.float64)
+
+    def predict(self, features: object) -> NDArray[np.float32]:
+        """Return probabilities of the levels [N, K], as attacks on a model take them.
+
+        They are normal around the prediction, with a fixed deviation: the order of the levels is
+        all that there is to know.
+        """
+        middles = (np.arange(LEVELS) + 0.5) / LEVELS
+        distances = (middles - self._scaled(features)[:, None]) / _DEVIATION
+        chances = np.exp(-(distances**2) / 2)
+        return np.asarray(chances / chances.sum(1, keepdims=True), dtype=np.float32)
+
+    def _scaled(self, features: Any) -> NDArray[np.float64]:
+        rows = np.asarray(features, dtype=np.float32).reshape(len(features), -1)
+        return np.clip(np.asarray(self.estimator.predict(rows), np.float64), 0, 1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class EstimatorPredictor(Kept, Predictor):
+    """A fitted classifier, whose classes are places among the model's `num_classes`."""
+
+    kind: ClassVar[str] = "estimator"
+    kept: ClassVar[str] = "estimator"
+
+    estimator: Any
+    num_classes: int
+
+    def predict(self, features: Any) -> NDArray[np.float32]:
+        """Probabilities of the classes [N, K] for rows [N, D]."""
+        found = np.zeros((len(features), self.num_classes), dtype=np.float32)
+        if len(features) == 0:  # without canaries; scikit-learn refuses no rows
+            return found
+        rows = np.asarray(features).reshape(len(features), -1)
+        seen = np.asarray(self.estimator.classes_, dtype=int)
+        found[:, seen] = self.estimator.predict_proba(rows)
+        return found
 
 
 class LabelSource(Protocol):
@@ -196,53 +262,37 @@ class FittedAtOnce(Trainer, Generic[P]):
             self._predictor = self._fitted()
 
 
-class TrainerDefaults:
-    """Members of a method's settings that most methods leave as they are."""
+class TrainerDefaults(ABC):
+    """What settings of a method have: classes made by `settings`, with plain keys, inherit it."""
 
-    #: The teachers whose votes must be there before a trial starts.
+    #: The `EnsembleConfig` whose votes must be there before a trial starts; None for none.
     ensemble: Any = None
-    #: The prior that a trial learns from beside the labels.
+    #: The `PriorSettings` of what a trial learns from beside the labels; None for none.
     prior: Any = None
 
+    @property
+    @abstractmethod
+    def epochs(self) -> int:
+        """How often `epoch` is called."""
+
+    @property
+    @abstractmethod
+    def delta(self) -> float:
+        """Delta at which epsilon is stated where releases are not pure."""
+
     def check_data(self, data: "PublicData") -> None:
-        """Refuse data that do not fit, before any trial starts; all data fit."""
+        """Refuse data that do not fit, before any trial starts; `prior` is checked beside this."""
+        return None  # all data fit
 
     def work(self, examples: int) -> "tuple[Work, ...]":
         """Return what networks learn from where there are N training examples; there are none."""
         return ()
 
-
-class TrainerConfig(Protocol):
-    """A method's settings: made by `settings`, with plain keys.
-
-    `TrainerDefaults` has those members that most methods leave as they are.
-    """
-
-    @property
-    def ensemble(self) -> "EnsembleConfig | None":
-        """The `EnsembleConfig` whose votes must be there before it starts; None for none."""
-
-    @property
-    def prior(self) -> "PriorSettings | None":
-        """The `PriorSettings` that it learns from beside the labels; None for none."""
-
-    def check_data(self, data: "PublicData") -> None:
-        """Refuse data that do not fit, before any trial starts; `prior` is checked beside this."""
-
-    @property
-    def epochs(self) -> int:
-        """How often `epoch` is called."""
-
-    @property
-    def delta(self) -> float:
-        """Delta at which epsilon is stated where releases are not pure."""
-
-    def work(self, examples: int) -> "tuple[Work, ...]":
-        """Return what its networks learn from where there are N training examples."""
-
+    @abstractmethod
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
         """Return what a trial will pay; None where it requests no labels at all."""
 
+    @abstractmethod
     def start(
         self, *, data: "PublicData", labels: LabelSource, seed: int, performance: Performance
     ) -> Trainer:
@@ -257,15 +307,7 @@ def what_is_missing(settings: object) -> str | None:
     """Say why a thing is not the settings of a method; None where it is."""
     if not is_settings(settings):
         return f"{settings!r} is not a class of settings: put `@settings` above it"
-    has = {*dir(settings), *fields_of(cast(type, settings))}
-    missing = [name for name in _public(TrainerConfig) if name not in has]
-    if not missing:
-        return None
-    lacks = f"it has no {' and no '.join(missing)}"
-    if issubclass(cast(type, settings), TrainerDefaults):
-        return lacks
-    return f"{lacks} (`TrainerDefaults` to inherit from has {', '.join(_public(TrainerDefaults))})"
-
-
-def _public(kind: type) -> list[str]:
-    return [name for name in vars(kind) if not name.startswith("_")]
+    if not (isinstance(settings, type) and issubclass(settings, TrainerDefaults)):
+        return "it does not inherit from `TrainerDefaults` (labeldp.trainers.settings.trainer)"
+    missing = sorted(settings.__abstractmethods__)
+    return f"it has no {' and no '.join(missing)}" if missing else None

@@ -1,4 +1,24 @@
-"""How networks are trained: with labels, by FixMatch on few of them, and without any."""
+"""How networks are trained: with labels, by FixMatch on few of them, and without any.
+
+Nothing here loads torch, so that settings are read without it.
+
+A recipe holds ways to train beyond learning rate and schedule. Each is a setting of its own, off by
+default, for any network. `fast_training` sets all of them for the fast network in ten epochs. Its
+constants were chosen with the true labels of CIFAR-10, without noise, on some thousands of images
+of its training split, and judged by other images of that split (docs/fast_network.md). They are the
+same for every method, every epsilon and every other data set.
+
+A network of the user's is a `torch.nn.Module` of a module of theirs, named `module:Name`. It is
+constructed as `Name(input_shape=..., num_classes=...)`: the shape of one example's features, (D,)
+or (C, H, W), and K. It maps a batch [B, *input_shape] in single precision (images with their pixels
+standardized) to logits [B, K]. Weights come from torch's own generator, which is seeded. The module
+is in the folder where labeldp is started, or installed.
+
+>>> [round(rate_factor(epoch, epochs=200, schedule=Schedule.STEPS), 3) for epoch in (0, 30, 60)]
+[0.033, 1.0, 0.2]
+>>> as_changes("trainer", fast_training(epochs=5))["trainer.recipe.crop"]
+2
+"""
 
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
@@ -19,11 +39,365 @@ from labeldp.trainers.base import (
     key,
     settings,
 )
-from labeldp.trainers.settings.own_models import chosen_model
-from labeldp.trainers.settings.schedules import WARMUP_FRACTION, Recipe, Schedule
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
     from labeldp.trainers.data.labelled_data import PublicData
+import contextlib
+import importlib
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Iterator
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from labeldp.trainers.base import near_miss
+
+if TYPE_CHECKING:
+    from torch import nn
+import math
+from collections.abc import Mapping
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpochMetrics:
+    """Figures of one epoch, counted from 1; none is computed from true training labels.
+
+    `loss` is the mean training loss against released labels, `val_accuracy` that on the public test
+    split in [0, 1], NaN where there is none, `seconds` the wall time with the evaluation.
+    """
+
+    epoch: int
+    loss: float
+    val_accuracy: float
+    seconds: float
+
+
+class TrainingDiverged(RuntimeError):
+    """The loss is not finite any more."""
+
+    @classmethod
+    def at(
+        cls, *, epoch: int, learning_rate: float, what: str = "the loss is"
+    ) -> "TrainingDiverged":
+        """Return the error for an epoch (counted from 1) and the learning rate in force."""
+        return cls(
+            f"{what} not finite in epoch {epoch}, at learning rate {learning_rate:.3g}; "
+            "lower learning_rate (a tenth of it is a good next try), or let it warm up longer"
+        )
+
+
+class Schedule(StrEnum):
+    """How the learning rate moves after its warm-up.
+
+    STEPS is ALIBI's, TENTHS LP-MST's on CIFAR, and LINEAR LP-MST's on MNIST and its kin.
+    """
+
+    STEPS = "steps"
+    TENTHS = "tenths"
+    LINEAR = "linear"
+    COSINE = "cosine"
+    TRIANGLE = "triangle"
+    CONSTANT = "constant"
+
+
+#: ALIBI warms up for 30 of its 200 epochs, and multiplies by 0.2 at epochs 60, 120 and 180.
+WARMUP_FRACTION = 0.15
+_STEP_FRACTION = 0.3
+#: Where the triangle begins.
+_FOOT = 0.2
+_STEP_FACTORS = {Schedule.STEPS: 0.2, Schedule.TENTHS: 0.1}
+
+
+def rate_factor(
+    epoch: float, *, epochs: int, schedule: Schedule, warmup: float = WARMUP_FRACTION
+) -> float:
+    """Factor on the learning rate in an epoch.
+
+    `epoch` counts from 0, with a fraction within an epoch for schedules that move there; `warmup`
+    is the fraction of all epochs in which the rate rises linearly, 0 for none.
+    """
+    # Rounding keeps 0.3 * 10 from being a little more than 3, and a step from being late.
+    rising = round(warmup * epochs, 9)
+    if epoch < rising:
+        if schedule is Schedule.TRIANGLE:
+            return _FOOT + (1 - _FOOT) * epoch / rising
+        return min(1.0, (epoch + 1) / rising)
+    progress = (epoch - rising) / (epochs - rising)
+    match schedule:
+        case Schedule.STEPS | Schedule.TENTHS:
+            steps = math.floor(round(epoch / (_STEP_FRACTION * epochs), 9))
+            return math.pow(_STEP_FACTORS[schedule], steps)
+        case Schedule.LINEAR | Schedule.TRIANGLE:
+            return 1 - progress
+        case Schedule.COSINE:
+            return 0.5 * (1 + math.cos(math.pi * progress))
+        case Schedule.CONSTANT:
+            return 1.0
+
+
+class Flip(StrEnum):
+    """Choice of the images that are mirrored; with ALTERNATING two epochs see each both ways."""
+
+    RANDOM = "random"
+    ALTERNATING = "alternating"
+    NONE = "none"
+
+
+@settings
+class Recipe:
+    """Pieces of training that a network may have; by default none of them."""
+
+    flip: Flip = key(
+        Flip.RANDOM,
+        "Images to mirror, with `augment`: a `random` half, `alternating` (each in every "
+        "other epoch) or `none` (digits, letters).",
+    )
+    crop: Whole = key(4, "Largest shift of a random crop, in pixels, with `augment`.")
+    cutout: Whole = key(
+        0,
+        "Side in pixels of a square at a random place of each image that is hidden (set to the "
+        "mean), with `augment`; 0 hides nothing.",
+    )
+    bias_rate: Positive = key(
+        1.0, "Factor on the learning rate of biases and other one-dimensional parameters."
+    )
+    decoupled_decay: Flag = key(
+        False,
+        "Subtract weight decay (learning rate x weight_decay) from the weights directly, "
+        "instead of adding it to the gradient.",
+    )
+    label_smoothing: Fraction = key(
+        0.0,
+        "Share of each label that is spread over all classes. Only for true labels: no noise, "
+        "or a teacher's shard.",
+    )
+    average_decay: Fraction = key(
+        0.0,
+        "Decay of the moving average of weights, which makes the predictions; 0 for the last "
+        "weights.",
+    )
+    mirrored: Flag = key(False, "Predict by the mean logits of an image and its mirror image.")
+    even_gradient: Flag = key(
+        False,
+        "Scale the loss so that the first gradient is as long as with true labels. For losses "
+        "that are the likelihood of a release.",
+    )
+    start_at_shares: Flag = key(
+        False,
+        "Let the classes' shares, which a release shows, be the prior at first, and the network's "
+        "own prediction later. For ALIBI on rare classes.",
+    )
+
+    def refuse_smoothing(self, why: str) -> None:
+        """Refuse smoothing of labels that are not right as they are; `why` describes them."""
+        if self.label_smoothing:
+            raise ValueError(
+                f"recipe.label_smoothing is {self.label_smoothing}, but {why}: what is unsure of "
+                "them is known, and smoothing would count it twice; set recipe.label_smoothing=0"
+            )
+
+
+#: Width of the network at which one core trains ten epochs of CIFAR-10 in minutes.
+HALF_WIDTH = 32
+#: Width at which it was published; two and a half times the work.
+FULL_WIDTH = 64
+#: Share of each label that is spread over all classes, where labels are right.
+LABEL_SMOOTHING = 0.2
+
+
+def fast_training(
+    *, epochs: int = 10, width: int = HALF_WIDTH, label_smoothing: float = 0.0
+) -> dict[str, Any]:
+    """Return settings by name, for a `LearnerConfig` and settings that inherit from it.
+
+    The width is `HALF_WIDTH` or `FULL_WIDTH`; `label_smoothing` is `LABEL_SMOOTHING` where labels
+    are right and 0 where noise is on them.
+    """
+    return {
+        "model": ModelName.FAST_CNN,
+        "width": width,
+        "epochs": epochs,
+        "batch_size": 500,
+        "learning_rate": 1.0,
+        "momentum": 0.85,
+        "nesterov": True,
+        "weight_decay": 0.009,
+        "schedule": Schedule.TRIANGLE,
+        "warmup": 0.2,
+        "augment": True,
+        "recipe": Recipe(
+            flip=Flip.ALTERNATING,
+            crop=2,
+            bias_rate=64.0,
+            decoupled_decay=True,
+            label_smoothing=label_smoothing,
+            average_decay=0.99,
+            mirrored=True,
+            even_gradient=True,
+        ),
+    }
+
+
+def as_changes(section: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of `fast_training` as dotted keys of a section such as `trainer`."""
+    plain = {name: value for name, value in chosen.items() if name != "recipe"}
+    recipe: Recipe = chosen["recipe"]
+    pieces = {f"recipe.{entry.name}": getattr(recipe, entry.name) for entry in fields(recipe)}
+    return {f"{section}.{name}": value for name, value in {**plain, **pieces}.items()}
+
+
+_ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+class OwnModuleMissing(ValueError):
+    """A module or network of the user's that is missing; the message names cause and fix."""
+
+
+class OwnModel(str):
+    """Address of a network of the user's: `module:Name`.
+
+    Sent to another process, it takes the source of its module along, for machines that don't have
+    it; what the module itself imports must be there.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, address: str) -> "OwnModel":
+        """Check the form."""
+        if not is_address(address):
+            raise ValueError(f"model is {address!r}; a network of your own is named module:Name")
+        return super().__new__(cls, address)
+
+    @property
+    def module(self) -> str:
+        """The module's full name."""
+        return self.partition(":")[0]
+
+    @property
+    def name(self) -> str:
+        """The class's."""
+        return self.partition(":")[2]
+
+    def kind(self) -> "type[nn.Module]":
+        """Import the class; `OwnModuleMissing` if it is not a `torch.nn.Module` there."""
+        from torch import nn
+
+        try:
+            module = own_module(self.module)
+        except OwnModuleMissing as error:
+            raise OwnModuleMissing(f"model is {self}, but {error}") from error
+        kind = getattr(module, self.name, None)
+        if not (isinstance(kind, type) and issubclass(kind, nn.Module)):
+            raise OwnModuleMissing(
+                f"model is {self}, but {self.module} ({getattr(module, '__file__', None)}) has no "
+                "subclass of torch.nn.Module with that name"
+            )
+        return kind
+
+    def build(self, *, input_shape: tuple[int, ...], num_classes: int, seed: int) -> "nn.Module":
+        """Return the network with weights that depend on `seed` alone.
+
+        A ValueError means that it can't be constructed, or does not map features to logits.
+        """
+        import torch
+
+        kind = self.kind()
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            torch.default_generator.manual_seed(seed)
+            try:
+                network = kind(input_shape=input_shape, num_classes=num_classes)
+                network.eval()
+                shape = tuple(network(torch.zeros(2, *input_shape)).shape)
+            except Exception as error:  # any error of the user's module
+                raise ValueError(
+                    f"model is {self}, and {kind.__name__}(input_shape={input_shape}, "
+                    f"num_classes={num_classes}) of a batch of two raises {type(error).__name__}: "
+                    f"{error}"
+                ) from error
+        if shape != (2, num_classes):
+            raise ValueError(
+                f"model is {self}, but it returns {shape} for a batch of two examples; it must "
+                f"return logits, (2, {num_classes})"
+            )
+        network.train()
+        return network
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Take the module's source along."""
+        spec = _found(self.module)
+        source = None
+        with contextlib.suppress(OSError):
+            source = Path(spec.origin).read_text() if spec and spec.origin else None
+        return _arrived, (str(self), source)
+
+
+def is_address(text: str) -> bool:
+    """Whether a text names code, `module:Name`, which is imported where it is used."""
+    return _ADDRESS.fullmatch(text) is not None
+
+
+def chosen_model(given: str) -> ModelName | OwnModel:
+    """Return the network of a name: one of ours, or one of the user's."""
+    if isinstance(given, (ModelName, OwnModel)):
+        return given
+    if isinstance(given, str):
+        if ":" in given:
+            return OwnModel(given)
+        with contextlib.suppress(ValueError):
+            return ModelName(given.lower())
+    hint = near_miss(str(given), ModelName)
+    raise ValueError(f"model is {given!r}; {hint} (a network of your own is named module:Name)")
+
+
+def _arrived(address: str, source: str | None) -> OwnModel:
+    """Unpack a network's address; where its module is not there, make it of the source."""
+    model = OwnModel(address)
+    if model.module not in sys.modules and not _found(model.module) and source is not None:
+        module = ModuleType(model.module)
+        module.__file__ = f"<{model.module}, sent along>"
+        sys.modules[model.module] = module
+        try:
+            exec(compile(source, module.__file__, "exec"), vars(module))
+        except Exception:
+            del sys.modules[model.module]  # its user gets an error that it is missing
+    return model
+
+
+def _found(module: str) -> ModuleSpec | None:
+    try:
+        with here_too():
+            return importlib.util.find_spec(module)
+    except (ImportError, ValueError):
+        return None
+
+
+def own_module(name: str) -> ModuleType:
+    """Import a module of the user's."""
+    try:
+        with here_too():
+            return importlib.import_module(name)
+    except Exception as error:  # any error of the user's module
+        raise OwnModuleMissing(
+            f"module {name} can't be imported here ({type(error).__name__}: {error}); put it into "
+            "the folder where labeldp is started, or install it"
+        ) from error
+
+
+@contextlib.contextmanager
+def here_too() -> Iterator[None]:
+    """Look for modules in the current folder too, which a console script does not."""
+    here = os.getcwd()
+    sys.path.append(here)
+    importlib.invalidate_caches()
+    try:
+        yield
+    finally:
+        sys.path.remove(here)
+
 
 #: One of our networks, or `module:Name` of the user's.
 Model = Annotated[ModelName | str, PlainValidator(chosen_model)]

@@ -28,8 +28,7 @@ from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.settings.configuration import TrialConfig, config_hash, with_changes
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import PlannedTrial, Resume, Sweep, SweepOptions
+from labeldp.platform.settings.sweep import Grid, PlannedTrial, Resume, Sweep, SweepOptions
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import finished_before
 from labeldp.platform.sweep.plan import plan_of

@@ -30,7 +30,7 @@ from labeldp.trainers.models.features import RandomPatchFeatures
 from labeldp.trainers.models.learner import CropAndFlip
 from labeldp.trainers.models.networks import build_model
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.schedules import Schedule
+from labeldp.trainers.settings.training import Schedule
 from tests.benchmarks.benchmark import Work, benchmark
 from tests.trainers.pillow_reference import cut_out, operate, sample_tiles, to_pillow
 

@@ -12,8 +12,7 @@ from labeldp.platform.api.label_release import epsilon as price_of
 from labeldp.platform.api.label_release import privatize
 from labeldp.platform.api.regressor import LabelPrivateRegressor
 from labeldp.platform.settings.configuration import TrialConfig
-from labeldp.platform.settings.space import Choice, Grid
-from labeldp.platform.settings.sweep import Sweep, plan_trials
+from labeldp.platform.settings.sweep import Choice, Grid, Sweep, plan_trials
 from labeldp.platform.vault.shared_vault import SharedVault
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))

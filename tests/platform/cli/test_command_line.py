@@ -28,7 +28,7 @@ from labeldp.platform.cluster import ClusterUnusable
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.settings.sweep import CannotFit, Unfinished
 from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.settings.schedules import TrainingDiverged
+from labeldp.trainers.settings.training import TrainingDiverged
 from tests.platform.cli.asked import OVER_BUDGET, answer, printed, refusal, run, words
 from tests.platform.sweep.stores import new_store, of_newer_schema
 

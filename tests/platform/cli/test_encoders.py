@@ -13,7 +13,7 @@ from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.cli.models import probed
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.image_encoder import Pretraining
-from labeldp.trainers.settings.schedules import EpochMetrics
+from labeldp.trainers.settings.training import EpochMetrics
 from tests.platform.cli.asked import answer, refusal, run, words
 from tests.trainers.encoders.small_encoders import SMALL, some_images
 

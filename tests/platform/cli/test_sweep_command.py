@@ -13,8 +13,7 @@ from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command import ExitCode, plain_text
 from labeldp.platform.settings.configuration import AshaStop, OptunaSearch
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.space import Choice, LogUniform, Uniform
-from labeldp.platform.settings.sweep import Preset, Sweep, SweepOptions
+from labeldp.platform.settings.sweep import Choice, LogUniform, Preset, Sweep, SweepOptions, Uniform
 from labeldp.platform.sweep.recorder import SweepOutcome
 from tests.platform.cli.asked import answer, refusal, run, swept, words
 from tests.platform.sweep.examples import a_sweep, an_outcome

@@ -77,8 +77,8 @@ TEXTS: dict[str, Any] = {
     "data.path": f"{PLACE}/{SECRET}.npz",
     "data.label_column": "hiv_status",
     "data.classes": f"no,{SECRET}",
-    "trainer.prior.source": "file",
-    "trainer.prior.path": f"{PLACE}/{SECRET}.npy",
+    "trainer.prior.source": "moments",
+    "trainer.prior.encoder": f"{PLACE}/{SECRET}.npy",
 }
 PRIVATE = {
     "private/epsilon_one_run": 1.2345,
@@ -97,7 +97,7 @@ def a_secretive_record(**changes: Any) -> TrialRecord:
         epsilon_m_low=0.4321987,
         epsilon_m_high=2.3219876,
         variant=f"study {SECRET}",
-        point={"trainer.epsilon": 1.0, "trainer.prior.path": PLACE, "data.path": SECRET},
+        point={"trainer.epsilon": 1.0, "trainer.prior.encoder": PLACE, "data.path": SECRET},
         release_keys=("fedcba98" * 4, PLACE),
     )
     kept = {"git_commit": "abc", "environment": {"host": f"{SECRET}.local"}}
@@ -349,7 +349,7 @@ def planted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, list
     record = a_record(
         TRIAL,
         variant=f"variant {SECRET}",
-        point={"trainer.prior.path": PLACE, "trainer.epsilon": 1.0},
+        point={"trainer.prior.encoder": PLACE, "trainer.epsilon": 1.0},
         changes=changes,
         release_keys=(key,),
         figures={**PRIVATE, "epsilon_m_low": 0.4321987, "epsilon_m_high": 2.3219876},
@@ -580,7 +580,7 @@ def test_places_are_found_however_they_are_written(form: str, folder: FolderLedg
     [
         ("trainer.model", "networks.wide:Wide", False),
         ("trainer.model", "/home/ada/networks:Wide", True),
-        ("trainer.prior.path", "networks.wide:Wide", True),
+        ("trainer.prior.encoder", "networks.wide:Wide", True),
     ],
 )
 def test_an_own_network_is_named(key: str, value: str, found: bool, folder: FolderLedger) -> None:

@@ -24,8 +24,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Sweep, Variant, plan_trials
+from labeldp.platform.settings.sweep import Grid, Sweep, Variant, plan_trials
 from labeldp.platform.sweep.config_files import parse_overrides
 from labeldp.trainers.base import KeyRefused, allowed, fields_of
 from labeldp.trainers.methods.pate_settings import (

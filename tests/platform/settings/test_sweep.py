@@ -7,21 +7,23 @@ from typing import Any
 
 import pytest
 
-from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.settings.configuration import (
     ConfigurationError,
-    OptunaSearch,
     with_changes,
 )
-from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.space import Axis, Choice, Grid, LogUniform, Uniform, points
 from labeldp.platform.settings.sweep import (
+    Axis,
+    Choice,
+    Grid,
+    LogUniform,
     Preset,
     Resources,
     Sweep,
     SweepOptions,
+    Uniform,
     Variant,
     plan_trials,
+    points,
     resized,
     sized_sweep,
 )
@@ -234,13 +236,6 @@ def test_a_single_line_is_named_for_what_it_states(
     sweep = a_sweep(variants=[Variant(name="mine", changes=changes)])
     assert named(sweep)[0] == ["mine"]
     assert named(sweep, **override)[0] == [f"mine with {said}"]
-
-
-def test_a_search_names_its_axis() -> None:
-    search, noise = OptunaSearch(trials=2), Choice("gaussian", "subset")
-    sweep = a_sweep(search=search, choose_by=ChooseBy.TEST, budget=Budget(epsilon=9))
-    names, _ = named(sweep, only=("ALIBI",), trainer__noise=noise, trainer__epsilon=1.0)
-    assert names == ["ALIBI with trainer.noise varied"]
 
 
 def test_a_size_that_takes_a_difference_away_says_so() -> None:

@@ -12,8 +12,7 @@ from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.settings.configuration import TrialConfig, flat_of, flatten, with_changes
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import Preset, Sweep, Variant
+from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
 from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.trainers.methods.settings import Noise
 

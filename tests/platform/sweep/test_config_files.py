@@ -23,12 +23,15 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.space import Choice, Grid, LogUniform, Uniform
 from labeldp.platform.settings.sweep import (
+    Choice,
+    Grid,
+    LogUniform,
     Preset,
     Resources,
     Sweep,
     SweepOptions,
+    Uniform,
     Variant,
     plan_trials,
     resized,

@@ -25,9 +25,12 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.space import Axis, Choice, Grid, LogUniform
 from labeldp.platform.settings.sweep import (
+    Axis,
     CannotFit,
+    Choice,
+    Grid,
+    LogUniform,
     PlannedTrial,
     Preset,
     Resources,

@@ -20,8 +20,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.space import Choice, Grid, LogUniform
-from labeldp.platform.settings.sweep import Sweep, SweepOptions
+from labeldp.platform.settings.sweep import Choice, Grid, LogUniform, Sweep, SweepOptions
 from labeldp.platform.sweep import search
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare

@@ -28,8 +28,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.space import Grid
-from labeldp.platform.settings.sweep import PlannedTrial, Sweep, plan_trials
+from labeldp.platform.settings.sweep import Grid, PlannedTrial, Sweep, plan_trials
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.plan import check_kind
 from labeldp.platform.sweep.recorder import Recorder
@@ -48,7 +47,7 @@ from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import load_model
-from labeldp.trainers.settings.schedules import TrainingDiverged
+from labeldp.trainers.settings.training import TrainingDiverged
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
 from tests.platform.vault.homes import DRIVER, home_settings

@@ -29,7 +29,7 @@ from sklearn.tree import DecisionTreeClassifier
 from labeldp.trainers.data.preprocessing import SklearnStep
 from labeldp.trainers.data.stored import packed, unpacked
 from labeldp.trainers.methods.any_model import fit_to_soft_labels
-from labeldp.trainers.settings.estimators import AmountPredictor, EstimatorPredictor
+from labeldp.trainers.settings.trainer import AmountPredictor, EstimatorPredictor
 
 ROWS = np.abs(np.random.default_rng(0).normal(size=(60, 4)))
 LABELS = (ROWS[:, 0] > 0.6).astype(int)

@@ -33,8 +33,7 @@ from labeldp.trainers.encoders.encoder import (
 )
 from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.schedules import fast_training
-from labeldp.trainers.settings.training import LearnerConfig
+from labeldp.trainers.settings.training import LearnerConfig, fast_training
 from tests.platform.cli.asked import refusal, run
 from tests.trainers.data_samples import load_own, write_cifar_binary
 from tests.trainers.encoders.small_encoders import SMALL, embedded, some_images

@@ -268,7 +268,7 @@ def test_a_network_starts_from_an_encoder_of_the_same_images(
     config = LearnerConfig(model=ModelName.FAST_CNN, width=2, encoder="encoder.pt")
     config.check_data(data)
     monkeypatch.chdir("/")  # a trial runs elsewhere
-    assert config.encoder == file == PriorSettings(source=PriorSource.FILE, path=file).path
+    assert config.encoder == file == PriorSettings(source=PriorSource.MOMENTS, encoder=file).encoder
     started = OnLabels(
         config, labels=np.arange(48) % 4, data=data, seed=0, performance=CPU
     ).network.state_dict()

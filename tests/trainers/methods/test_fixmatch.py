@@ -20,8 +20,7 @@ from labeldp.trainers.methods.fixmatch import (
     fixmatch_loss,
     moving_average,
 )
-from labeldp.trainers.settings.schedules import TrainingDiverged
-from labeldp.trainers.settings.training import FixMatchConfig, WeakBranch
+from labeldp.trainers.settings.training import FixMatchConfig, TrainingDiverged, WeakBranch
 from tests.shared_material import shared_path
 from tests.trainers.pillow_reference import from_pillow, operate, sample_tiles, to_pillow
 from tests.trainers.small_data import ON_CPU, small_table

@@ -34,7 +34,7 @@ from labeldp.trainers.methods.pate_settings import (
     TeacherKind,
 )
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource
-from labeldp.trainers.settings.estimators import EstimatorPredictor
+from labeldp.trainers.settings.trainer import EstimatorPredictor
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.small_data import (
     FEW_LABELS,

@@ -51,53 +51,13 @@ def test_a_uniform_prior_requests_nothing() -> None:
     assert PriorSettings().planned_charge(epsilon=0.0, delta=1e-5, num_classes=10) is None
 
 
-def file_prior(path: Path, values: NDArray[Any]) -> PriorSettings:
-    np.save(path, values)
-    return PriorSettings(source=PriorSource.FILE, path=str(path), smoothing=1e-6)
-
-
-def test_a_prior_of_the_users_own(tmp_path: Path) -> None:
-    mine = np.random.default_rng(0).dirichlet(np.ones(10), 1438)
-    settings = file_prior(tmp_path / "prior.npy", mine.astype(np.float32))
-    np.testing.assert_allclose(learned(settings, digits()), mine, atol=1e-5)
-
-
-@pytest.mark.parametrize(
-    ("prior", "message"),
-    [
-        (np.eye(1438, 10), "row 10 .* sum 0"),
-        (np.full((1437, 10), 0.1), "1437 rows, but there are 1438"),
-        (np.full((1438, 9), 1 / 9), r"must be \[N, 10\]"),
-        (np.array(["a"]), "no array of numbers"),
-    ],
-)
-def test_a_bad_prior_of_the_users_own(tmp_path: Path, prior: NDArray[Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        learned(file_prior(tmp_path / "prior.npy", prior), digits())
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"source": PriorSource.FILE}, "FILE needs a path"),
-        ({"path": "prior.npy"}, "no other source takes one"),
-        ({"features": FeatureSet.PATCHES}, "a prior from uniform is learned of no features"),
-    ],
-)
-def test_bad_settings(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        PriorSettings(**changes)
-
-
-def test_data_that_do_not_fit_are_refused_before_any_release(tmp_path: Path) -> None:
-    size = {"examples": 1438, "num_classes": 10}
+def test_data_that_do_not_fit_are_refused_before_any_release() -> None:
+    with pytest.raises(ValueError, match="a prior from uniform is learned of no features"):
+        PriorSettings(features=FeatureSet.PATCHES)
     with pytest.raises(ValueError, match="clusters is 1439, but there are 1438 examples"):
-        replace(CLUSTERS, clusters=1439).check_size(**size)
-    nowhere = PriorSettings(source=PriorSource.FILE, path=str(tmp_path / "nowhere.npy"))
-    with pytest.raises(ValueError, match=r"nowhere\.npy is not there; check trainer\.prior\.path"):
-        nowhere.check_size(**size)
-    replace(CLUSTERS, clusters=1438).check_size(**size)
-    PriorSettings(clusters=1439).check_size(**size)  # which a uniform prior does not look at
+        replace(CLUSTERS, clusters=1439).check_size(1438)
+    replace(CLUSTERS, clusters=1438).check_size(1438)
+    PriorSettings(clusters=1439).check_size(1438)  # which a uniform prior does not look at
     data, labels = small_table()
     given, settings = (data, SeededVault(labels, 3)), ON_PATCHES[1]
     with pytest.raises(ValueError, match=r"is tabular here; set data\.features=as_they_are"):

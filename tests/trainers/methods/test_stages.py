@@ -59,13 +59,14 @@ def test_a_partition_that_depends_on_labels_or_has_an_empty_part_is_refused() ->
 def test_all_stages_cost_what_one_costs(stages: int) -> None:
     """By the ledger: each label is in one release, and has paid epsilon in the end."""
     given = digits(budget=Budget(epsilon=2.0))
-    trainer = trained(replace(LP_MST, stages=stages, filter_earlier=False), given)
+    trainer = trained(replace(LP_MST, stages=stages), given)
     charges = given[1].charges()
     assert len(charges) == stages
     indices = np.concatenate([charge.indices for charge in charges if charge.indices is not None])
     assert sorted(indices.tolist()) == list(range(1438))
     assert given[1].epsilon(delta=0.0) == 2.0
-    assert sorted(trainer.noisy_labels()[0].tolist()) == list(range(1438))
+    used = trainer.noisy_labels()[0].tolist()  # a later stage drops some
+    assert len(set(used)) == len(used) and (len(used) == 1438) is (stages == 1)
 
 
 def test_staged_moments_stop_at_the_budget() -> None:
@@ -80,8 +81,8 @@ def test_staged_moments_stop_at_the_budget() -> None:
     assert given[1].epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-6)
 
 
-def test_one_stage_under_other_files_priors_is_not_one_release_in_the_plan() -> None:
-    priors = [PriorSettings(source=PriorSource.FILE, path=path) for path in ("a.npy", "b.npy")]
+def test_one_stage_under_other_priors_is_not_one_release_in_the_plan() -> None:
+    priors = [PriorSettings(source=PriorSource.CLUSTERS, clusters=count) for count in (10, 20)]
     plans = {
         replace(LP_MST, stages=1, prior=prior).planned_charge(num_classes=10, seed=seed).release
         for prior in (PriorSettings(), *priors)

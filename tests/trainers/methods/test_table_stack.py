@@ -21,9 +21,14 @@ from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.platform.api import fitting
 from labeldp.platform.settings.methods import sums_of_many
 from labeldp.trainers.data.conversions import SECRETS, conversions
-from labeldp.trainers.methods.evidence import CountEvidence, Evidence, LabelEvidence
 from labeldp.trainers.methods.settings import StackRelease, TableStackConfig, kept_information
-from labeldp.trainers.methods.table_stack import fit_and_predict, fit_stack
+from labeldp.trainers.methods.table_stack import (
+    CountEvidence,
+    Evidence,
+    LabelEvidence,
+    fit_and_predict,
+    fit_stack,
+)
 from labeldp.trainers.models.table_models import Inverted, Logistic, Stack
 from labeldp.trainers.models.trained_model import load_model
 
@@ -142,6 +147,15 @@ def test_a_rare_class_is_not_lost(epsilon: float) -> None:
     assert roc_auc_score(labels[6000:], model.predict_proba(rows[6000:])[:, 1]) > 0.95
 
 
+ELSEWHERE = """
+import sys
+import numpy as np
+from labeldp.trainers.models.trained_model import load_model
+rows = np.random.default_rng(0).normal(size=(900, 4))
+np.save(sys.argv[2], load_model(sys.argv[1]).predict_proba(rows))
+"""
+
+
 @pytest.mark.parametrize("epsilon", [0.5, 4.0])
 def test_a_saved_stack_predicts_alike(epsilon: float, tmp_path: Path) -> None:
     labels = np.where(LABELS == 1, "yes", "no")
@@ -152,6 +166,10 @@ def test_a_saved_stack_predicts_alike(epsilon: float, tmp_path: Path) -> None:
     assert isinstance(loaded.predictor, Stack) and loaded.predictor.models == model.models_
     # A trial without canaries asks for the probabilities of none.
     assert loaded.predictor.predict(ROWS[:0]).shape == (0, 2)
+    # Another process has learned nothing of it.
+    place = tmp_path / "found.npy"
+    subprocess.run([sys.executable, "-c", ELSEWHERE, tmp_path / "model", place], check=True)
+    np.testing.assert_allclose(np.load(place), model.predict_proba(ROWS), atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:labels of these rows")
@@ -216,23 +234,6 @@ def test_classes_that_do_not_occur_and_columns_without_numbers() -> None:
     found = model.predict_proba(table)
     assert found.shape == (900, 3) and np.allclose(found.sum(1), 1, atol=1e-6)
     assert model.score(table, labels) > 0.9 and found[:, 2].max() < 0.2
-
-
-ELSEWHERE = """
-import sys
-import numpy as np
-from labeldp.trainers.models.trained_model import load_model
-rows = np.random.default_rng(0).normal(size=(900, 4))
-np.save(sys.argv[2], load_model(sys.argv[1]).predict_proba(rows))
-"""
-
-
-def test_a_saved_stack_predicts_alike_in_another_process(tmp_path: Path) -> None:
-    model = LabelPrivateClassifier(epsilon=2.0, classes=2, random_state=0).fit(ROWS, LABELS)
-    model.save(tmp_path / "model")
-    place = tmp_path / "found.npy"
-    subprocess.run([sys.executable, "-c", ELSEWHERE, tmp_path / "model", place], check=True)
-    np.testing.assert_allclose(np.load(place), model.predict_proba(ROWS), atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore:labels of these rows")

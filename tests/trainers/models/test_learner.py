@@ -24,14 +24,14 @@ from labeldp.trainers.models.predictors import (
     logits_of,
 )
 from labeldp.trainers.performance import Device, Performance, Precision, bf16_units
-from labeldp.trainers.settings.schedules import (
+from labeldp.trainers.settings.training import (
     Flip,
+    LearnerConfig,
     Recipe,
     Schedule,
     TrainingDiverged,
     rate_factor,
 )
-from labeldp.trainers.settings.training import LearnerConfig
 from tests.shared_material import shared_path
 from tests.trainers.small_data import small_images, small_table
 

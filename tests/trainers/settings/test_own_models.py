@@ -19,8 +19,12 @@ from labeldp.trainers.methods.pate_settings import (
 )
 from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
-from labeldp.trainers.settings.own_models import OwnModel, OwnModuleMissing
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
+from labeldp.trainers.settings.training import (
+    FixMatchConfig,
+    LearnerConfig,
+    OwnModel,
+    OwnModuleMissing,
+)
 from tests.trainers.small_data import SeededVault, small_images, trained
 from tests.trainers.trained_examples import PATE, an_origin
 
