@@ -134,7 +134,6 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="moment_student",
         method="prior_student",
-        settings=PriorStudentConfig,
         changes=_MOMENTS,
         pure=False,
         line="moment labels + student",
@@ -143,7 +142,6 @@ EVERY: tuple[NamedMethod, ...] = (
     NamedMethod(
         name="cluster_student",
         method="prior_student",
-        settings=PriorStudentConfig,
         changes=_CLUSTERS,
         line="cluster labels + student",
         fits=False,
@@ -261,6 +259,7 @@ METHODS: Registry[type] = Registry(
         "lp_mst": LpMstConfig,
         "pate": PateConfig,
         "prior_labels": PriorLabelsConfig,
+        "prior_student": PriorStudentConfig,
         "recommender": RecommenderConfig,
         "staged_moments": StagedMomentsConfig,
         "table_stack": TableStackConfig,
