@@ -10,7 +10,7 @@ Hardware: two cores, three minutes a trial.
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
-from labeldp.platform.studies.presets import OVERLAPPING
+from labeldp.platform.studies.presets import FEW_DIGITS, OVERLAPPING
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource, PriorStudentConfig
 from labeldp.trainers.performance import Performance, Precision
@@ -47,10 +47,8 @@ SWEEP = Sweep(
         changes={
             "data.name": "digits",
             "audit.canaries": 100,
-            "trainer.padding": 1,
-            "trainer.box": 2,
             "trainer.labeled": 20,
-            "trainer.batch_size": 16,
+            **{f"trainer.{name}": value for name, value in FEW_DIGITS.items()},
         },
         space={"trainer.epsilon": Grid(4.0)},
     ),

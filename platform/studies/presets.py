@@ -309,6 +309,19 @@ VARIANTS = (
 )
 
 
+#: Of a student of digits of 8 x 8 pixels.
+FEW_DIGITS: Mapping[str, Any] = {
+    "model": ModelName.SMALL_CNN,
+    "epochs": 10,
+    "batch_size": 16,
+    "unlabeled_ratio": 4,
+    "learning_rate": 0.1,
+    "average_decay": 0.95,
+    "padding": 1,
+    "box": 2,
+}
+
+
 def pate_on_images(data: str, student: SemiSupervisedConfig) -> Sweep:
     """Return the sweep of PATE with smooth teachers on features of images, and a student of images.
 
@@ -339,10 +352,9 @@ def pate_on_images(data: str, student: SemiSupervisedConfig) -> Sweep:
                 "audit.canaries": 100,
                 "trainer.ensemble.queries": 400,
                 "trainer.answers": 100,
-                "trainer.student.semi_supervised.batch_size": 16,
-                "trainer.student.semi_supervised.epochs": 5,
-                "trainer.student.semi_supervised.padding": 1,
-                "trainer.student.semi_supervised.box": 2,
+                **{
+                    f"trainer.student.semi_supervised.{name}": of for name, of in FEW_DIGITS.items()
+                },
             },
             variants=VARIANTS[:1],
             space={"trainer.ensemble.seed": Grid(0)},
