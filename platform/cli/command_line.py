@@ -562,6 +562,7 @@ VERBS = (
         ),
         choice("--table", ("latex", "markdown", "csv"), "table in place of the report"),
         option("--to", "file of the figure or the table", "FILE.pdf|svg|png"),
+        option("--study", "new file of an Optuna study of the trials, in its place", "FILE.db"),
     ),
     Verb(
         "self-supervise",

@@ -59,17 +59,7 @@ def cost(**overrides: object) -> SweepCost:
         ({"trainer__epsilon": [0.5, 1, 2], "seed": [0, 1]}, [0.5, 0.5, 1, 1, 2, 2], 3, 3.5),
         ({"trainer__noise": "randomized_response", "noise__draw": [0, 1, 2]}, [1] * 3, 3, 3.0),
         ({"trainer__noise": "none"}, [math.inf], 1, math.inf),
-        # The user's own prior alone costs nothing; what a release builds on is paid too.
-        (
-            {
-                "method": "prior_labels",
-                "trainer__prior__source": "file",
-                "trainer__prior__path": "mine.npy",
-            },
-            [0.0],
-            0,
-            0.0,
-        ),
+        # What a release builds on is paid too.
         ({"method": "alibi_prior", "trainer__epsilon": 2.0}, [2.0], 2, 2.0),
         # Every stage is a release, and a label is in one.
         ({"method": "lp_mst", "trainer__epsilon": 2.0, "trainer__stages": 3}, [2.0], 3, 2.0),
