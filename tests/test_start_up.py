@@ -55,7 +55,7 @@ def test_threads_of_torch_do_not_wait_in_a_loop(
     "changes",
     [
         ("quickstart.py",),
-        ("pate_mnist.py", "--smoke"),
+        ("pate_mnist.py", "--smoke", "trainer.student.semi_supervised.model=mlp"),
         ("compare_mnist.py", "--smoke", "data.name=digits"),
         ("quickstart.py", "data.name=own", "data.path=mine.csv", "data.classes=no,yes"),
     ],

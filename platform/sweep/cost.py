@@ -9,7 +9,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -39,9 +39,10 @@ from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.trainer import PlannedCharge
 from labeldp.trainers.settings.training import (
     FewLabelsConfig,
+    FixMatchConfig,
     LearnerConfig,
     Schedule,
-    VatConfig,
+    SemiSupervisedConfig,
     Work,
 )
 
@@ -499,16 +500,21 @@ def rate_of_steps(
 def _trainer(
     network: LearnerConfig | FewLabelsConfig, data: "PublicData", performance: Performance
 ) -> "Training":
-    from labeldp.trainers.methods.fixmatch import FixMatch, Vat
+    from labeldp.trainers.methods.fixmatch import FixMatch
+    from labeldp.trainers.methods.semi_supervised import SemiSupervised
     from labeldp.trainers.models.learner import OnLabels
 
     count = len(data.train_features)
     labels = np.arange(count) % data.num_classes
     if isinstance(network, LearnerConfig):
         return OnLabels(network, data=data, seed=0, performance=performance, labels=labels)
-    kind: Any = Vat if isinstance(network, VatConfig) else FixMatch
-    given = {"examples": np.arange(count), "labels": labels, "seed": 0}
-    return cast("Training", kind(network, data=data, performance=performance, **given))
+    given: dict[str, Any] = {"examples": np.arange(count), "labels": labels, "seed": 0}
+    given |= {"data": data, "performance": performance}
+    if isinstance(network, FixMatchConfig):
+        return FixMatch(network, **given)
+    assert isinstance(network, SemiSupervisedConfig)
+    even = np.full((count, data.num_classes), 1 / data.num_classes)
+    return SemiSupervised(network, posterior=even, **given)
 
 
 @lru_cache(maxsize=32)

@@ -1,4 +1,4 @@
-"""PATE's choices at one price: nearest labels beside probes, and VAT beside the plain student.
+"""PATE's choices at one price: nearest labels beside probes, and students side by side.
 
     python -m tests.benchmarks.pate_choices teachers mnist
     python -m tests.benchmarks.pate_choices students mnist
@@ -21,7 +21,7 @@ from labeldp.mechanisms.pate.aggregators import count_votes
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.trainers.base import ModelName
+from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.methods.pate_settings import (
@@ -34,7 +34,7 @@ from labeldp.trainers.methods.pate_settings import (
 )
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.training import LearnerConfig, VatConfig
+from labeldp.trainers.settings.training import LearnerConfig, SemiSupervisedConfig
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0)
 #: GNMax answers each of its queries; the student is one probe.
@@ -61,17 +61,10 @@ STUDENTS = {
     "plain": StudentConfig(
         kind=StudentKind.NETWORK, network=LearnerConfig(**_CNN, epochs=100, learning_rate=0.05)
     ),
-    "VAT": StudentConfig(
-        kind=StudentKind.VAT,
-        vat=VatConfig(
-            **_CNN,
-            epochs=8,
-            steps_per_epoch=125,
-            unlabeled_ratio=6,
-            learning_rate=0.1,
-            average_decay=0.98,
-            radius=0.4,
-        ),
+    "semi-supervised": StudentConfig(
+        kind=StudentKind.SEMI_SUPERVISED,
+        features=FeatureSet.PATCHES,
+        semi_supervised=SemiSupervisedConfig(flip=False, padding=2, box=8),
     ),
 }
 

@@ -43,7 +43,7 @@ def settings_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
                     for name, value in zip(("T", "sigma2", "K"), key, strict=True)
                 },
                 "accuracy, %": _spread(100 * trials["accuracy"]),
-                **{title: _range(trials[name]) for name, title in _RANGES.items()},
+                **{t: _range(trials[name]) for name, t in _RANGES.items() if name in trials},
                 "right answers": f"{100 * trials['vote_label_accuracy'].mean():.0f}%",
                 # All intervals of the attack together.
                 "epsilon_m": f"{trials['epsilon_m_low'].min():.1f}{_TO}"

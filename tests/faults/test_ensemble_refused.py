@@ -17,7 +17,10 @@ from tests.faults.sweep_runs import records, run_here
     [
         (["trainer.ensemble.teachers=1439"], "teachers is 1439, but there are 1438 labels"),
         (["trainer.ensemble.kind=probe"], "digits holds images"),
-        (["trainer.ensemble.kind=oracle"], "must be one of probe, forest, network, fixmatch"),
+        (
+            ["trainer.ensemble.kind=oracle"],
+            "must be one of probe, smooth, forest, network, fixmatch",
+        ),
     ],
 )
 def test_bad_input_is_refused_before_anything_starts(

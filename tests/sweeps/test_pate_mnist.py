@@ -35,7 +35,7 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
         return outcome, err, client.get_run(outcome["parent_run_id"]).data.metrics
 
     # Two settings of one ensemble; the whole grid is the same path more often.
-    # The noise is seeded: four students of 100 noisy answers each are now and then all below .7.
+    # The noise is seeded: two students of 100 noisy answers each are now and then all below .7.
     fixed = (
         *("trainer.threshold=100", "trainer.sigma1=75", "trainer.sigma2=[25,50]"),
         *("noise.seed=0", "--only", "T=250"),
@@ -43,7 +43,7 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     outcome, said, metrics = run("first", *fixed)
     assert outcome["trials"] == outcome["finished"] == 2
     assert (metrics["teachers_trained"], metrics["teachers_reused"]) == (TEACHERS, 0)
-    assert "ensemble of 250 probe teachers: 250 trained" in said
+    assert "ensemble of 250 smooth teachers: 250 trained" in said
     assert outcome["ledger"]["releases"] == 4  # answers, and what they cost, of two settings
     point = outcome["pareto"][-1]
     assert point["accuracy"] > 0.7 and point["epsilon_m_low"] <= point["epsilon"]
@@ -57,7 +57,7 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     )
     assert outcome["finished"] == 1
     assert (metrics["teachers_trained"], metrics["teachers_reused"]) == (0, TEACHERS)
-    assert re.search(r"ensemble of 250 probe teachers: 0 trained in [\d.]+ s, 250 reused", said)
+    assert re.search(r"ensemble of 250 smooth teachers: 0 trained in [\d.]+ s, 250 reused", said)
     assert outcome["ledger"]["releases"] == 2  # answers and a prior
     prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}
     assert all(prices <= set(metrics) for metrics in _metrics(tmp_path / "first"))

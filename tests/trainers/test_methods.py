@@ -39,6 +39,7 @@ from labeldp.trainers.methods.settings import (
     PriorLabelsConfig,
     PriorSettings,
     PriorSource,
+    PriorStudentConfig,
     Randomizer,
     RecommenderConfig,
     StackRelease,
@@ -50,8 +51,8 @@ from labeldp.trainers.settings.training import (
     FixMatchConfig,
     LearnerConfig,
     Recipe,
+    SemiSupervisedConfig,
     TrainingDiverged,
-    VatConfig,
 )
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import FEW_LABELS, ON_CPU, SeededVault, small_table
@@ -64,6 +65,17 @@ LEARNER: Mapping[str, Any] = {
     "learning_rate": 0.1,
     "batch_size": 64,
     "epsilon": 4.0,
+}
+STUDENT: Mapping[str, Any] = {
+    "model": ModelName.MLP,
+    "width": 32,
+    "epochs": 10,
+    "batch_size": 16,
+    "unlabeled_ratio": 2,
+    "learning_rate": 0.1,
+    "padding": 1,
+    "box": 2,
+    "flip": False,
 }
 
 
@@ -128,6 +140,9 @@ METHODS = {
     ),
     "cluster labels": Method(config=PriorLabelsConfig(**LEARNER, prior=CLUSTERS)),
     "moment labels": Method(config=PriorLabelsConfig(**LEARNER, prior=MOMENTS)),
+    "a student of moment labels": Method(
+        config=PriorStudentConfig(**STUDENT, labeled=20, epsilon=4.0, prior=MOMENTS)
+    ),
     "staged moments": Method(
         config=StagedMomentsConfig(
             **LEARNER, earlier_epochs=2, prior=MOMENTS, mixup=2.0, dropout=0.2
@@ -172,7 +187,7 @@ PATE = {
             forest=ForestSettings(trees=10),
             network=_NETWORK,
             fixmatch=FixMatchConfig(**FEW_LABELS),
-            vat=VatConfig(**{**FEW_LABELS, "learning_rate": 0.02}),
+            semi_supervised=SemiSupervisedConfig(**STUDENT),
         )
     )
     for kind in StudentKind
@@ -339,7 +354,7 @@ def test_seeds_repeat_and_global_random_state_stays(bench: Bench) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [name for name, method in METHODS.items() if hasattr(method.config, "learning_rate")]
+    "name", [name for name, method in METHODS.items() if hasattr(method.config, "recipe")]
 )
 def test_useless_settings_are_refused(name: str, data: Mapping[str, LabelledData]) -> None:
     method = METHODS[name]

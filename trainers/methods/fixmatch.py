@@ -14,7 +14,7 @@ import enum
 import functools
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +31,6 @@ from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import (
     FewLabelsConfig,
     FixMatchConfig,
-    VatConfig,
     WeakBranch,
 )
 
@@ -118,13 +117,16 @@ class FewLabels(Classifying):
         self._rows = rows.to(self.device)
         self._labels = classes.to(self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
-        average = functools.partial(moving_average, decay=config.average_decay)
+        average = functools.partial(self._average_of, decay=config.average_decay)
         self._build(config, data, initial, average=average, decay_all=False)
         self._labeled = ShuffledStream(len(rows), seed=streams[0])
         self._unlabeled = ShuffledStream(len(self._features), seed=streams[1])
         self._generator = torch.Generator().manual_seed(streams[2])
-        published_steps = max(1, len(self._features) // config.batch_size)
-        self.steps_per_epoch = config.steps_per_epoch or published_steps
+        self._views = views_of(config, data, self.device)
+        self.steps_per_epoch = config.steps(len(self._features))
+
+    def _average_of(self, network: nn.Module, *, decay: float) -> AveragedModel:
+        return moving_average(network, decay)
 
     @abstractmethod
     def _views_of(self, chosen: Tensor, others: Tensor) -> tuple[Tensor, ...]:
@@ -157,18 +159,6 @@ class FixMatch(FewLabels):
     """A network that is trained on some labels and all examples, by views of these."""
 
     config: FixMatchConfig
-
-    def __init__(self, config: FixMatchConfig, *, data: PublicData, **given: Any) -> None:
-        """Set up the first step; `given` are as for `FewLabels`."""
-        super().__init__(config, data=data, **given)
-        self._views: ImageViews | TableViews = TableViews(config=config)
-        if data.pixels is not None:
-            side = min(data.train_features.shape[2:])
-            self._views = ImageViews(
-                pixels=data.pixels.on(self.device),
-                crop=CropAndFlip(padding=config.padding, flip=config.flip),
-                augment=RandAugment(box=side // 2 if config.box is None else config.box),
-            )
 
     def _views_of(self, chosen: Tensor, others: Tensor) -> tuple[Tensor, ...]:
         # RandAugment sorts a batch by operations, in numbers that differ: no part of a recording.
@@ -508,7 +498,7 @@ class ImageViews:
 class TableViews:
     """Views of standardized columns [B, D]; noise is in standard deviations of a column."""
 
-    config: FixMatchConfig
+    config: FewLabelsConfig
 
     def weak(self, examples: Tensor, generator: torch.Generator) -> Tensor:
         """With a little noise."""
@@ -525,6 +515,20 @@ class TableViews:
         return noisy * kept
 
 
+def views_of(
+    config: FewLabelsConfig, data: PublicData, device: torch.device
+) -> ImageViews | TableViews:
+    """Return the views of these data, on the device."""
+    if data.pixels is None:
+        return TableViews(config=config)
+    side = min(data.train_features.shape[2:])
+    return ImageViews(
+        pixels=data.pixels.on(device),
+        crop=CropAndFlip(padding=config.padding, flip=config.flip),
+        augment=RandAugment(box=side // 2 if config.box is None else config.box),
+    )
+
+
 def moving_average(network: nn.Module, decay: float) -> AveragedModel:
     """Return the exponential moving average of a network's parameters, which starts at them.
 
@@ -534,78 +538,3 @@ def moving_average(network: nn.Module, decay: float) -> AveragedModel:
     # The first update would copy the network: let it be this one, at the initial weights.
     average.update_parameters(network)
     return average
-
-
-# Virtual adversarial training: predictions that hold still where they would change the most.
-# Miyato, Maeda, Koyama and Ishii, "Virtual Adversarial Training", IEEE TPAMI 2018, with entropy
-# minimization (Grandvalet and Bengio 2004): the student of the semi-supervised runs of PATE 2018.
-
-#: Length of the step that the power iteration looks along, as a share of the radius.
-_PROBE = 0.1
-
-
-def adversarial_divergence(
-    forward: Callable[[Tensor], Tensor],
-    inputs: Tensor,
-    logits: Tensor,
-    *,
-    radius: float,
-    generator: torch.Generator,
-) -> Tensor:
-    """Return the mean KL divergence of predictions at the worst perturbation from those given.
-
-    `logits` [B, K] are those of `inputs` [B, ...], and no gradient flows through them. `radius` is
-    the root mean square of the perturbation's numbers.
-    """
-    expected = logits.detach().log_softmax(1)
-
-    def moved(perturbation: Tensor) -> Tensor:
-        found = forward(inputs + perturbation).log_softmax(1)
-        return functional.kl_div(found, expected, reduction="batchmean", log_target=True)
-
-    direction = torch.randn(inputs.shape, generator=generator).to(inputs.device)
-    probe = _of_size(direction, _PROBE * radius).requires_grad_()
-    (steepest,) = torch.autograd.grad(moved(probe), probe)
-    return moved(_of_size(steepest, radius))
-
-
-def entropy(logits: Tensor) -> Tensor:
-    """Return the mean entropy of predictions [B, K], in nats."""
-    return -(logits.softmax(1) * logits.log_softmax(1)).sum(1).mean()
-
-
-def _of_size(direction: Tensor, size: float) -> Tensor:
-    """The same direction of each example, with numbers of this root mean square."""
-    norms: Tensor = torch.linalg.vector_norm(direction.flatten(1), dim=1)
-    # A gradient of 0, where the network is flat, stays 0.
-    norms = norms.clamp_min(torch.finfo(norms.dtype).tiny).view(-1, *[1] * (direction.ndim - 1))
-    return size * math.sqrt(direction[0].numel()) * direction / norms
-
-
-class Vat(FewLabels):
-    """A network that is trained on some labels and all examples, by perturbing these."""
-
-    config: VatConfig
-
-    def _recorder(self) -> None:
-        return None  # the loss draws
-
-    def _views_of(self, chosen: Tensor, others: Tensor) -> tuple[Tensor, ...]:
-        labeled = self._inputs(self._features[self._rows[chosen]])
-        return labeled, self._labels[chosen], self._inputs(self._features[others])
-
-    def _loss_of_batch(self, *batch: Tensor) -> Tensor:
-        config = self.config
-        examples, labels, unlabeled = batch
-        labeled = self._logits(examples)
-        # By themselves, so that batch statistics are those of the perturbed.
-        logits = self._logits(unlabeled)
-        divergence = adversarial_divergence(
-            self._logits, unlabeled, logits, radius=config.radius, generator=self._generator
-        )
-        free = config.unlabeled_weight * divergence + entropy(logits)
-        return functional.cross_entropy(labeled, labels) + free
-
-    def _inputs(self, examples: Tensor) -> Tensor:
-        pixels = self._predictor.pixels
-        return examples if pixels is None else pixels.normalized(examples)

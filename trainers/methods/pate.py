@@ -29,8 +29,9 @@ from torch.nn import functional
 
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.vault import Shard
+from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.labelled_data import PublicData
-from labeldp.trainers.methods.fixmatch import FixMatch, Vat
+from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
     ForestSettings,
@@ -40,10 +41,16 @@ from labeldp.trainers.methods.pate_settings import (
     TeacherKind,
 )
 from labeldp.trainers.methods.priors import learned_prior
+from labeldp.trainers.methods.semi_supervised import (
+    SemiSupervised,
+    read_answers,
+    smooth_functions,
+)
 from labeldp.trainers.methods.settings import PriorSource
+from labeldp.trainers.models.features import described_by_features, image_features
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
-from labeldp.trainers.performance import Performance
+from labeldp.trainers.performance import Performance, threads
 from labeldp.trainers.settings.trainer import (
     EstimatorPredictor,
     FittedAtOnce,
@@ -115,7 +122,9 @@ def _ridge_regression(x: Tensor, y: Tensor, ridge: float) -> Tensor:
     gram = (x.mT @ x if tall else x @ x.mT).double()
     gram.diagonal(dim1=1, dim2=2).add_(ridge)
     right = x.mT @ y if tall else y
-    solution: Tensor = torch.linalg.solve(gram, right.double()).to(x)
+    # On one thread: MKL's batched LU fails on several once their number has changed.
+    with threads(1):
+        solution: Tensor = torch.linalg.solve(gram, right.double()).to(x)
     return solution if tall else x.mT @ solution
 
 
@@ -148,11 +157,13 @@ def start_student(
     *,
     examples: NDArray[np.intp],
     labels: NDArray[np.int64],
+    prior: NDArray[np.float64] | None = None,
     **given: Any,
 ) -> Trainer:
     """Set up a student that learns from answers [M], or a teacher, on training `examples` [M].
 
-    `given` are data, seed and performance.
+    `given` are data, seed and performance. To a semi-supervised student a `prior` [N, K] is
+    evidence beside the answers.
     """
     if len(examples) == 0:
         raise ValueError(
@@ -164,11 +175,21 @@ def start_student(
     match StudentKind(config.kind):
         case StudentKind.FIXMATCH:
             return FixMatch(config.fixmatch, **given)
-        case StudentKind.VAT:
-            assert isinstance(config, StudentConfig)
-            return Vat(config.vat, **given)
         case StudentKind.NETWORK:
             return OnLabels(config.network, **given)
+        case StudentKind.SEMI_SUPERVISED:
+            assert isinstance(config, StudentConfig)
+            data = given["data"]
+            posterior = read_answers(
+                smooth_functions(config.features, data),
+                examples,
+                labels,
+                num_classes=data.num_classes,
+            )
+            if prior is not None:
+                posterior *= prior
+                posterior /= posterior.sum(1, keepdims=True)
+            return SemiSupervised(config.semi_supervised, posterior=posterior, **given)
     return _ClosedFormStudent(config, **given)
 
 
@@ -311,7 +332,8 @@ def start(
 
     def student(released: NDArray[np.int64], seed: int) -> Trainer:
         indices, known = _answered(positions, released)
-        if prior is not None:
+        evidence = prior if config.student.kind is StudentKind.SEMI_SUPERVISED else None
+        if prior is not None and evidence is None:
             more, guesses = further_labels(prior, share=config.prior_trusted, answered=indices)
             indices = np.concatenate([indices, more])
             known = np.concatenate([known, guesses])
@@ -320,6 +342,7 @@ def start(
             data=data,
             examples=indices,
             labels=known,
+            prior=evidence,
             seed=seed,
             performance=performance,
         )
@@ -403,20 +426,21 @@ class TeacherVotes:
         self, teachers: Sequence[int], shards: Sequence[Shard], data: PublicData
     ) -> NDArray[np.uint8]:
         """Train n teachers, by their numbers, on their shards; return their votes [n, Q]."""
-        self.config.check_data(data)
-        positions = self.config.query_positions(len(data.train_features))
-        if self.config.kind is TeacherKind.NEIGHBORS:
+        config = self.config
+        config.check_data(data)
+        positions = config.query_positions(len(data.train_features))
+        if config.kind is TeacherKind.SMOOTH:
+            functions = torch.from_numpy(smooth_functions(config.features, data))
+            return self._votes_of_probes(shards, functions, positions, data.num_classes)
+        if config.features is not FeatureSet.AS_THEY_ARE:
+            own = image_features(config.features)
+            data = described_by_features(data, own, folder=data.features_folder)
+            config = replace(config, features=FeatureSet.AS_THEY_ARE)
+        if config.kind is TeacherKind.NEIGHBORS:
             return self._votes_of_neighbors(shards, data, positions)
+        if config.kind is TeacherKind.PROBE:
+            return self._votes_of_probes(shards, data.train_features, positions, data.num_classes)
         queries = data.train_features[torch.from_numpy(positions)]
-        if self.config.kind is TeacherKind.PROBE:
-            probes = train_probes(
-                data.train_features,
-                [shard.indices for shard in shards],
-                [shard.labels for shard in shards],
-                data.num_classes,
-                ridge=self.config.ridge,
-            )
-            return vote(probes, queries)
         # A single teacher's accuracy is not used: one test row instead of thousands per epoch.
         silent = replace(
             data, test_features=data.test_features[:1], test_labels=data.test_labels[:1]
@@ -424,19 +448,35 @@ class TeacherVotes:
         votes = []
         for number, shard in zip(teachers, shards, strict=True):
             # A seed of its own, however teachers are cut into batches.
-            text = f"labeldp teacher {self.config.seed} {number}".encode()
+            text = f"labeldp teacher {config.seed} {number}".encode()
             teacher = start_student(
-                self.config,
+                config,
                 data=silent,
                 examples=shard.indices,
                 labels=shard.labels,
                 seed=int.from_bytes(hashlib.sha256(text).digest()[:4], "little"),
                 performance=self.performance,
             )
-            for _ in range(self.config.epochs):
+            for _ in range(config.epochs):
                 teacher.epoch()
             votes.append(teacher.predict(queries).argmax(1).astype(np.uint8))
         return np.stack(votes)
+
+    def _votes_of_probes(
+        self,
+        shards: Sequence[Shard],
+        features: Tensor,
+        positions: NDArray[np.intp],
+        num_classes: int,
+    ) -> NDArray[np.uint8]:
+        probes = train_probes(
+            features,
+            [shard.indices for shard in shards],
+            [shard.labels for shard in shards],
+            num_classes,
+            ridge=self.config.ridge,
+        )
+        return vote(probes, features[torch.from_numpy(positions)])
 
     def _votes_of_neighbors(
         self, shards: Sequence[Shard], data: PublicData, positions: NDArray[np.intp]

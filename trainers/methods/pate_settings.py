@@ -25,7 +25,9 @@ from labeldp.mechanisms.pate.aggregators import (
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost, composed
 from labeldp.trainers.base import (
     Count,
+    FeatureSet,
     Flag,
+    ModelName,
     NonNegative,
     Positive,
     Share,
@@ -40,7 +42,7 @@ from labeldp.trainers.settings.training import (
     FewLabelsConfig,
     FixMatchConfig,
     LearnerConfig,
-    VatConfig,
+    SemiSupervisedConfig,
     Work,
 )
 
@@ -50,6 +52,7 @@ if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
 
 #: A vote is one byte.
 MOST_CLASSES = 256
+_FEATURES = "Features of the teachers: the trial's, or others as in `data.features`."
 
 
 @settings
@@ -61,9 +64,10 @@ class ForestSettings:
 
 
 class TeacherKind(StrEnum):
-    """Kinds of teachers; FIXMATCH sees all features, and NEIGHBORS are no models."""
+    """Kinds of teachers; SMOOTH and FIXMATCH see all features, and NEIGHBORS are no models."""
 
     PROBE = "probe"
+    SMOOTH = "smooth"
     FOREST = "forest"
     NETWORK = "network"
     FIXMATCH = "fixmatch"
@@ -83,7 +87,7 @@ class StudentKind(StrEnum):
     FOREST = "forest"
     NETWORK = "network"
     FIXMATCH = "fixmatch"
-    VAT = "vat"
+    SEMI_SUPERVISED = "semi_supervised"
 
 
 @settings
@@ -95,6 +99,7 @@ class _Models:
     network: LearnerConfig = key(LearnerConfig(), "Of networks.")
     fixmatch: FixMatchConfig = key(FixMatchConfig(), "Of FixMatch.")
     kind: TeacherKind | StudentKind = key(StudentKind.PROBE, "Kind of the model.")
+    features: FeatureSet = key(FeatureSet.AS_THEY_ARE, _FEATURES)
 
     @property
     def epochs(self) -> int:
@@ -114,7 +119,14 @@ class _Models:
             self.network.check_data(data)
         if kind == "fixmatch":
             self.fixmatch.check_data(data)
-        if kind in ("probe", "self_trained") and data.kind.value == "image":
+        own = self.features is not FeatureSet.AS_THEY_ARE
+        if own and data.kind.value != "image":
+            raise ValueError(
+                f"{key_of_kind.replace('kind', 'features')} is {self.features}, which are features "
+                f"of images, but {data.name} is {data.kind.value} here; set "
+                "data.features=as_they_are, or leave them out"
+            )
+        if kind in ("probe", "self_trained") and data.kind.value == "image" and not own:
             raise ValueError(
                 f"{data.name} holds images, and a probe is linear in its features; set "
                 f"data.features=patches, or another {key_of_kind}"
@@ -127,8 +139,9 @@ class EnsembleConfig(_Models):
 
     kind: TeacherKind = key(
         TeacherKind.PROBE,
-        "Kind of teacher: `probe` (linear), `forest`, `network`, `fixmatch` (PATE-FM) or "
-        "`neighbors` (the labels nearest to a query vote).",
+        "Kind of teacher: `probe` (linear), `smooth` (linear in smooth functions of all examples), "
+        "`forest`, `network`, `fixmatch` (PATE-FM) or `neighbors` (the labels nearest to a query "
+        "vote).",
     )
     teachers: Count = key(
         250, "Number of teachers (T); with `neighbors`, number of labels that vote on a query (k)."
@@ -160,16 +173,18 @@ class EnsembleConfig(_Models):
     @property
     def batch(self) -> int:
         """Teachers that an actor trains in a call, and that are lost together when it dies."""
-        if self.kind is TeacherKind.NEIGHBORS:
+        if self.kind in (TeacherKind.NEIGHBORS, TeacherKind.SMOOTH):
             return self.teachers
         return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5}.get(self.kind, 1)
 
     def facts(self) -> dict[str, Any]:
         """Return all that decides the votes, as plain values."""
         found = asdict(self)
-        # A later setting: votes and answers of earlier versions are found, and not paid again.
+        # Later settings: votes and answers of earlier versions are found, and not paid again.
         if not self.network.recipe.cutout:
             del found["network"]["recipe"]["cutout"]
+        if self.features is FeatureSet.AS_THEY_ARE:
+            del found["features"]
         return found
 
     def check_count(self, examples: int) -> None:
@@ -229,30 +244,49 @@ class StudentConfig(_Models):
     kind: StudentKind = key(
         StudentKind.PROBE,
         "Kind of student: `probe` (linear), `self_trained` (a probe that adds its own "
-        "confident predictions), `forest`, `network`, `fixmatch` or `vat` (virtual "
-        "adversarial training).",
+        "confident predictions), `forest`, `network`, `fixmatch`, or `semi_supervised` (a network "
+        "that learns from the answers, and from all features with the answers as evidence).",
     )
     rounds: Count = key(5, "Rounds of self-training.")
     trusted: Share = key(
         0.8,
         "Share of its predictions that `self_trained` takes as labels in the last round.",
     )
-    vat: VatConfig = key(VatConfig(), "Of virtual adversarial training.")
+    semi_supervised: SemiSupervisedConfig = key(
+        SemiSupervisedConfig(), "Of students that learn from all features."
+    )
+    features: FeatureSet = key(
+        FeatureSet.AS_THEY_ARE,
+        "Features along which `semi_supervised` reads the answers: the trial's, or others as in "
+        "`data.features`.",
+    )
+
+    def __post_init__(self) -> None:
+        own = self.features is not FeatureSet.AS_THEY_ARE
+        if own and self.kind is not StudentKind.SEMI_SUPERVISED:
+            raise ValueError(
+                f"student.features is {self.features}, but student.kind {self.kind} predicts from "
+                "the trial's features alone; set data.features, or student.kind=semi_supervised"
+            )
 
     def network_settings(self) -> "LearnerConfig | FewLabelsConfig | None":
         """Settings of the network that the student is; None for another kind."""
-        return self.vat if self.kind is StudentKind.VAT else super().network_settings()
+        if self.kind is StudentKind.SEMI_SUPERVISED:
+            return self.semi_supervised
+        return super().network_settings()
 
     @property
     def epochs(self) -> int:
         """Calls of `epoch` until it is trained."""
-        return self.vat.epochs if self.kind is StudentKind.VAT else super().epochs
+        if self.kind is StudentKind.SEMI_SUPERVISED:
+            return self.semi_supervised.epochs
+        return super().epochs
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that this student cannot learn from."""
-        if self.kind is StudentKind.VAT:
-            data.require_numbers(user="virtual adversarial training")
-            self.vat.check_data(data)
+        if self.kind is StudentKind.SEMI_SUPERVISED:
+            data.require_numbers(user="a semi-supervised student")
+            self.semi_supervised.check_data(data)
         self._check_model(data, self.kind, "student.kind")
 
 
@@ -393,7 +427,13 @@ class PateConfig(TrainerDefaults):
     def fits_all(self, *, images: bool) -> bool:
         """Whether `check_data` accepts all images, or all tables of numbers."""
         simple = ["forest"] if images else ["forest", "probe", "self_trained"]
-        return self.ensemble.kind in simple and self.student.kind in simple
+        student = self.student
+        teaches = self.ensemble.kind in (*simple, TeacherKind.SMOOTH)
+        learns = student.kind in simple
+        if student.kind is StudentKind.SEMI_SUPERVISED:
+            learns = student.semi_supervised.model is ModelName.MLP
+        as_they_are = {self.ensemble.features, student.features} == {FeatureSet.AS_THEY_ARE}
+        return teaches and learns and (images or as_they_are)
 
     @property
     def epochs(self) -> int:

@@ -32,7 +32,14 @@ from labeldp.trainers.base import (
     settings,
 )
 from labeldp.trainers.settings.trainer import Given, PlannedCharge, Trainer, TrainerDefaults
-from labeldp.trainers.settings.training import SCHEDULE, LearnerConfig, Model, Schedule, Work
+from labeldp.trainers.settings.training import (
+    SCHEDULE,
+    LearnerConfig,
+    Model,
+    Schedule,
+    SemiSupervisedConfig,
+    Work,
+)
 
 LabelMechanism = LaplaceNoise | GaussianNoise | RandomizedResponse | SubsetSelection | NoNoise
 _EPSILON = "Privacy loss per label."
@@ -307,8 +314,8 @@ class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
 
 
 @settings
-class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
-    """Settings of learning from a prior alone."""
+class _OfPrior(TrainerDefaults):
+    """Settings of a method that learns from a prior alone."""
 
     epsilon: Positive = key(1.0, _EPSILON)
     delta: Share = key(USUAL_DELTA, _DELTA)
@@ -318,7 +325,6 @@ class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
     )
 
     def __post_init__(self) -> None:
-        self.recipe.refuse_smoothing("a prior is learned from, which is soft by itself")
         if self.prior.source is PriorSource.UNIFORM:
             raise ValueError("prior.source is uniform; there is nothing to learn from it")
 
@@ -328,11 +334,31 @@ class PriorLabelsConfig(LearnerConfig, TrainerDefaults):
             epsilon=self.epsilon, delta=self.delta, num_classes=num_classes
         )
 
+
+@settings
+class PriorLabelsConfig(LearnerConfig, _OfPrior):
+    """Settings of learning from a prior's soft labels."""
+
+    def __post_init__(self) -> None:
+        self.recipe.refuse_smoothing("a prior is learned from, which is soft by itself")
+        super().__post_init__()
+
     def start(self, **given: Unpack[Given]) -> Trainer:
         """Return the trainer, which has requested its first releases."""
         from labeldp.trainers.methods.alibi import AlibiPrior
 
         return AlibiPrior(self, **given)
+
+
+@settings
+class PriorStudentConfig(SemiSupervisedConfig, _OfPrior):
+    """Settings of a semi-supervised student of a prior."""
+
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.semi_supervised import student_of_prior
+
+        return student_of_prior(self, **given)
 
 
 @settings

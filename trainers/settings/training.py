@@ -524,43 +524,7 @@ class FewLabelsConfig(_Trained):
         0.999, "Decay of the moving average of weights, which makes the predictions."
     )
 
-    @property
-    def examples_a_step(self) -> int:
-        """Labeled and unlabeled examples of a step, each as often as a network sees it."""
-        return self.batch_size * (1 + 2 * self.unlabeled_ratio)
-
-    def work(self, examples: int) -> tuple[Work, ...]:
-        """Return what a network learns from where there are N training examples."""
-        steps = self.epochs * (self.steps_per_epoch or max(1, examples // self.batch_size))
-        seen = steps * self.examples_a_step
-        return (Work(network=self, examples=seen, epochs=self.epochs),)
-
-
-@settings
-class VatConfig(FewLabelsConfig):
-    """Settings of virtual adversarial training with entropy minimization."""
-
-    model: Model = key(ModelName.MLP, _MODEL)
-    radius: Positive = key(
-        0.2,
-        "Size of the perturbation: root mean square over the features of an example, in "
-        "standard deviations of a pixel or column. Published sizes are about 0.2.",
-    )
-
-
-@settings
-class FixMatchConfig(FewLabelsConfig):
-    """Settings of FixMatch; the defaults are those of PATE-FM's teachers on CIFAR-10."""
-
     threshold: Fraction = key(0.95, "Predicted probability above which a pseudo-label is used.")
-    temperature: Positive = key(
-        1.0, "Divisor of the logits of weak views, before `threshold` applies."
-    )
-    weak_branch: WeakBranch = key(
-        WeakBranch.JOINT,
-        "Batch of the weak views: `joint` with the others, as published, or "
-        "`without_gradient` on their own, a third less work.",
-    )
     padding: Whole = key(4, "Largest shift of a random crop, in pixels.")
     flip: Flag = key(True, "Mirror half of the images; wrong for digits and letters.")
     box: Whole | None = key(
@@ -574,6 +538,66 @@ class FixMatchConfig(FewLabelsConfig):
         0.2, "Standard deviation of the noise in strong views of tables."
     )
     masked_share: Fraction = key(0.2, "Share of the columns that strong views of tables hide.")
+
+    @property
+    def examples_a_step(self) -> int:
+        """Labeled and unlabeled examples of a step, each as often as a network sees it."""
+        return self.batch_size * (1 + 2 * self.unlabeled_ratio)
+
+    def steps(self, examples: int) -> int:
+        """Return the steps of an epoch where there are N training examples."""
+        return self.steps_per_epoch or max(1, examples // self.batch_size)
+
+    def work(self, examples: int) -> tuple[Work, ...]:
+        """Return what a network learns from where there are N training examples."""
+        seen = self.epochs * self.steps(examples) * self.examples_a_step
+        return (Work(network=self, examples=seen, epochs=self.epochs),)
+
+
+@settings
+class FixMatchConfig(FewLabelsConfig):
+    """Settings of FixMatch; the defaults are those of PATE-FM's teachers on CIFAR-10."""
+
+    temperature: Positive = key(
+        1.0, "Divisor of the logits of weak views, before `threshold` applies."
+    )
+    weak_branch: WeakBranch = key(
+        WeakBranch.JOINT,
+        "Batch of the weak views: `joint` with the others, as published, or "
+        "`without_gradient` on their own, a third less work.",
+    )
+
+
+@settings
+class SemiSupervisedConfig(FewLabelsConfig):
+    """Settings of a student of a release; its authors tuned the defaults on MNIST."""
+
+    model: Model = key(ModelName.FAST_CNN, _MODEL)
+    width: Count | None = key(16, _WIDTH)
+    epochs: Count = key(4, "Passes over all examples.")
+    unlabeled_ratio: Count = key(8, "Other examples for each labeled one in a step.")
+    learning_rate: Positive = key(
+        0.2, "Peak learning rate of SGD; it rises for a fifth of the steps, and falls to 0."
+    )
+    average_decay: Fraction = key(
+        0.99, "Decay of the moving average of weights, which makes the predictions."
+    )
+    last_threshold: Fraction = key(0.6, "Value to which `threshold` falls in the end.")
+    power: NonNegative = key(
+        0.5,
+        "Power of the released probabilities, by which predictions are multiplied. Below 1, since "
+        "errors of like examples are not independent.",
+    )
+    labeled_weight: NonNegative = key(
+        0.3, "Weight of the loss on labeled examples at first; it falls to 0."
+    )
+    labeled: Count = key(
+        1000, "Examples of each class that count as labeled, the most probable by the release."
+    )
+
+    def steps(self, examples: int) -> int:
+        """Return the steps of an epoch, which is a pass over all N training examples."""
+        return self.steps_per_epoch or max(1, examples // (self.batch_size * self.unlabeled_ratio))
 
 
 @settings

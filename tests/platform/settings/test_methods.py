@@ -25,6 +25,7 @@ from labeldp.platform.settings.methods import (
     named,
 )
 from labeldp.platform.studies.presets import comparison
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData, load
 from tests.mechanisms.test_declared_failures import every_mechanism
 from tests.source_tree import ROOT
@@ -121,7 +122,9 @@ def test_what_is_requested_first_and_how_often_does_not_depend_on_labels(
         data = replace(
             data, bounds=(0.0, 1.0), num_classes=LEVELS, test_amounts=data.test_labels.astype(float)
         )
-    few = {"trainer.epochs": 4, "trainer.width": 8}
+    few: dict[str, Any] = {"trainer.epochs": 4, "trainer.width": 8}
+    if method.method == "prior_student":
+        few["trainer.model"] = ModelName.MLP
     few |= dict.fromkeys(("trainer.earlier_epochs", "trainer.retrain_epochs"), 1)
     known = flatten(with_changes(TrialConfig(), {"method": method.method}))
     small = {key: value for key, value in few.items() if key in known}

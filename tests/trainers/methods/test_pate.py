@@ -14,7 +14,7 @@ from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.releases import PublishedCost
 from labeldp.mechanisms.vault import LabelVault, Shard
-from labeldp.trainers.base import ModelName
+from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate import (
     TeacherVotes,
@@ -34,6 +34,7 @@ from labeldp.trainers.methods.pate_settings import (
     TeacherKind,
 )
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource
+from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.settings.trainer import EstimatorPredictor
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.small_data import (
@@ -41,6 +42,7 @@ from tests.trainers.small_data import (
     ON_CPU,
     Given,
     SeededVault,
+    digits,
     small_images,
     small_table,
     trained,
@@ -265,6 +267,18 @@ def test_a_label_changes_no_other_teachers_vote(kind: TeacherKind) -> None:
     assert owner.sum() == 1 and not differ[~owner].any()
     if kind in (TeacherKind.FOREST, TeacherKind.FIXMATCH):  # in another batch
         np.testing.assert_array_equal(vote([4], [cut(labels)[4]], data)[0], first[4])
+
+
+@pytest.mark.parametrize("kind", [TeacherKind.PROBE, TeacherKind.FOREST])
+def test_teachers_have_features_of_their_own(kind: TeacherKind) -> None:
+    data, vault = digits(train=300)
+    shards = LabelVault(labels=vault.labels, num_classes=10).partition(6, seed=3)
+    config = replace(TEACHERS_CONFIG, kind=kind)
+    own = TeacherVotes(config=replace(config, features=FeatureSet.PATCHES))(range(6), shards, data)
+    described = TeacherVotes(config=config)(range(6), shards, described_by_features(data))
+    np.testing.assert_array_equal(own, described)
+    # Votes of earlier versions are found by facts that do not name the setting.
+    assert "features" not in config.facts()
 
 
 @pytest.mark.parametrize("kind", KINDS)
