@@ -179,6 +179,15 @@ PARSED_ONLY = {
         "is run by the page on two parties, with files that it makes",
     ),
     **dict.fromkeys(
+        (
+            "labeldp request pairs.",
+            "labeldp release choices.",
+            "labeldp fit pairs.",
+            "labeldp predict model answers.",
+        ),
+        "needs pairs and choices; tests/platform/api/test_preferences.py makes them",
+    ),
+    **dict.fromkeys(
         ("labeldp release duckdb:", "labeldp release postgresql:"),
         "needs a database; tests/platform/api/test_databases.py makes them",
     ),
@@ -285,8 +294,9 @@ def test_sweeps_of_the_pages_can_be_planned(
     sweep = load_sweep(str(path))
     given = command_of(sweep).make_context("sweep", words[1:]).params
     asked = plan_options(sweep, given)
-    # Without a key that could be wrong the small size says as much, in a tenth of the time.
-    assert prepare(sweep, replace(asked, smoke=asked.smoke or not asked.overrides))[1]
+    # Without a key or a line that could be wrong the small size says as much, ten times faster.
+    named = asked.overrides or asked.only
+    assert prepare(sweep, replace(asked, smoke=asked.smoke or not named))[1]
 
 
 @pytest.mark.parametrize("command", MODULES, ids=lambda each: each.id)

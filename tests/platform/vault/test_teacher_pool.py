@@ -264,17 +264,17 @@ def train(folder: Path, vote: Any = simulated, **changes: Any) -> int:
 def test_every_teacher_votes_once_and_never_again(
     cluster: Capacity, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def actors() -> int:
+    def alive() -> int:
         return len(titled(family(os.getpid()), "ray::TeacherActor"))
 
     monkeypatch.setattr(actors, "_TELL_SECONDS", 0.0)
     told: list[tuple[str, int]] = []
-    say: Callable[[str], None] = lambda line: told.append((line.split()[1], actors()))  # noqa: E731
+    say: Callable[[str], None] = lambda line: told.append((line.split()[1], alive()))  # noqa: E731
     assert train(tmp_path, say=say) == TEACHERS
     np.testing.assert_array_equal(a_journal(tmp_path).votes(), expected_votes(TEACHERS))
     assert [done for done, _ in told] == [f"{done}/12," for done in range(2, 14, 2)]
     assert told[0][1]
-    wait_until(lambda: not actors(), what="the pool's actors end", seconds=30)
+    wait_until(lambda: not alive(), what="the pool's actors end", seconds=30)
     # A second run has nothing to do: not even an actor that could not start would matter.
     assert train(tmp_path, Unloadable()) == 0
 
