@@ -6,6 +6,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from labeldp.platform.api import paid_fits
 from labeldp.platform.api.process_ledger import ProcessLedger
@@ -67,6 +68,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.add_cleanup(state.cleanup)
     os.environ["LABELDP_STATE"] = state.name
     config.pluginmanager.register(LedgerOfItsOwn())
+    # A busy machine must not fail a property: time limits are those of whole tests.
+    settings.register_profile("without_deadline", deadline=None)
+    settings.load_profile("without_deadline")
 
 
 @pytest.fixture(scope="session")
