@@ -102,7 +102,7 @@ _REPLACED = ("audit.canaries", "audit.coin_canaries")
 #: Where an architecture and a preprocessing may hold text: words of ours, and names of public
 #: columns and of their categories.
 _WORDS = {
-    "architecture": ("kind", "model", "precision"),
+    "architecture": ("kind", "model", "precision", "view"),
     "preprocessing": ("kind", "name", "names", "categories", "form"),
 }
 _HASH = re.compile(r"[0-9a-f]{8,64}")

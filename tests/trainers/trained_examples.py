@@ -33,6 +33,7 @@ from labeldp.trainers.methods.settings import (
     PriorSettings,
     PriorSource,
     RecommenderConfig,
+    TableStackConfig,
 )
 from labeldp.trainers.models.features import PatchFeatures, described_by_features
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
@@ -92,6 +93,7 @@ def examples(folder: Path) -> Iterator[Example]:
         yield _example(name, config, image_data, image_rows)
     for name, config in {
         "convex of a table": ConvexConfig(),
+        "table stack": TableStackConfig(),
         "pate probe": _pate(StudentKind.PROBE),
         "pate self-trained": _pate(StudentKind.SELF_TRAINED),
         "pate network": _pate(StudentKind.NETWORK),
