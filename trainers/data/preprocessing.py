@@ -226,6 +226,11 @@ class SparseColumns(Step):
 
     def __call__(self, rows: Any) -> SparseRows:
         """Return features of a matrix [N, D], sparse or dense, and its columns beside them."""
+        if rows.shape[1] != self.width:
+            raise ValueError(
+                f"rows have {rows.shape[1]} columns, but this model was trained on {self.width}; "
+                "give the columns of the training rows, in the same order"
+            )
         used = _finite(rows)[:, self.places]
         used.data = used.data / self.scale[used.indices]
         dense = np.asarray(used @ self.directions)

@@ -64,6 +64,8 @@ def test_a_sparse_matrix_stays_sparse_and_comes_back_from_files() -> None:
     assert np.square(found.sparse.data).sum() / 200 == pytest.approx(1, rel=1e-3)
     again = read_back(Preprocessing(steps=(step,))).rows(rows)
     np.testing.assert_array_equal(again.dense, found.dense)
+    with pytest.raises(ValueError, match=r"have 3000000 columns, but .* trained on 3000001"):
+        step(few)
     rows.data[5] = np.inf
     with pytest.raises(ValueError, match="not finite"):
         step(rows)
