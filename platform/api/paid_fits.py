@@ -389,9 +389,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     def _payers(
         self, groups: Any, account: FitAccount, count: int, *, every: bool
     ) -> Groups | None:
-        """Who pays for N labels: persons with `every` label or a few; None where each label does.
+        """Return the person who pays for each of N labels; None where each label pays for itself.
 
-        A row that is given several times pays for each time, as a person does.
+        Of a person `every` label is released, or a few. A row that is given several times pays for
+        each time, as a person does.
         """
         if account.copies:
             return Groups.of(account.rows_of_vault, count=count, most=None)

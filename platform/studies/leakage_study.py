@@ -66,7 +66,7 @@ Columns = Mapping[str, NDArray[Any]]
 
 
 class Attribute(StrEnum):
-    """What is inferred about a person; teachers see no column that states it."""
+    """Attributes of a person that the attack infers. Teachers do not see their columns."""
 
     DOCTORATE = "doctorate"
     NOT_WHITE = "not_white"

@@ -1,4 +1,4 @@
-"""What users write: `key=value`, sweep files, and YAML files of settings or of whole sweeps.
+"""Read `key=value`, Python files of sweeps, and YAML files of settings or of sweeps.
 
 A value means the same on the command line and in YAML: 1e-3 is a number, 007 and 1:30 are texts, no
 is false. OmegaConf merges settings and resolves references between them.
@@ -70,7 +70,7 @@ _AXIS = re.compile(rf"({'|'.join(AXES)})\((.*)\)")
 class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """YAML of decimal numbers: 1e-3 is one, 010 and 1:30 are texts."""
 
-    yaml_implicit_resolvers = {  # noqa: RUF012
+    yaml_implicit_resolvers = {  # noqa: RUF012 - the name and kind are PyYAML's
         first: [each for each in found if each[0].rpartition(":")[2] in ("bool", "null", "merge")]
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }

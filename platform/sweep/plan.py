@@ -507,7 +507,7 @@ class PlanResult:
 
     Attributes:
         gpu_hours: Of all trials, where they train on GPUs; 0 elsewhere.
-        trials_per_gpu: How many trials share a GPU by `resources.gpu`; 0 where it is no share.
+        trials_per_gpu: Trials that share a GPU; 0 if `resources.gpu` is no fraction.
         hours: Of one device, by line. Empty where networks learn from so little that minutes will
             do, or nothing is known of the data.
         hours_device: What the hours are of.

@@ -314,7 +314,7 @@ class HomeActor:
     """A home made at its first call: an actor that raises while it is made can't report why."""
 
     def __init__(self, labels: SecretLabels, state: str = "", **settings: Any) -> None:
-        if state:  # the driver's, and not that of whoever started the cluster
+        if state:  # the driver's state folder; another user may have started the cluster
             os.environ[STATE] = state
         self._labels = labels
         self._settings = settings

@@ -111,7 +111,7 @@ class PublicSide:
 
     @property
     def unit(self) -> str:
-        """What pays: a person, a pair or a label."""
+        """The unit that a charge counts: `person`, `pair` or `label`."""
         if self.grouping:
             return "person"
         return "pair" if self.classes.startswith(self.CHOICES) else "label"

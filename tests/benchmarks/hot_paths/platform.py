@@ -321,7 +321,8 @@ def _start(scratch: Path) -> Work:
 
 # A Parquet file of 40 columns, requested, released and learned in parts.
 
-_ROWS, _AT_ONCE = 16_000, 4_000
+_ROWS = 16_000
+_AT_ONCE = 4_000
 
 
 @benchmark(

@@ -35,7 +35,8 @@ from tests.benchmarks.benchmark import Work, benchmark
 from tests.trainers.pillow_reference import cut_out, operate, sample_tiles, to_pillow
 
 _ON_CPU = Performance(device=Device.CPU)
-_FASHION, _TESTED = 60_000, 10_000
+_FASHION = 60_000
+_TESTED = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -115,7 +115,8 @@ def test_canaries_cannot_be_changed() -> None:
 
 # Audits of releases: nearly all of epsilon is proven, and less noise than claimed is caught
 
-DELTA, TEN = 1e-5, 10
+DELTA = 1e-5
+TEN = 10
 
 
 def mechanisms(epsilon: float) -> dict[str, PerLabel]:

@@ -105,7 +105,8 @@ def test_more_canaries_or_delta_change_the_bound_as_they_must() -> None:
 
 # Without canaries: valid with its slack, not without
 
-CLASSES, EXAMPLES = 4, 300
+CLASSES = 4
+EXAMPLES = 300
 
 
 def labels_of(chances: NDArray[np.float64], generator: np.random.Generator) -> NDArray[np.int64]:
@@ -116,7 +117,7 @@ def labels_of(chances: NDArray[np.float64], generator: np.random.Generator) -> N
 def posterior(
     noisy: NDArray[np.int64], chances: NDArray[np.float64], mechanism: RandomizedResponse
 ) -> NDArray[np.float64]:
-    """What the best attacker believes, who knows the law of labels and sees noisy ones."""
+    """The belief of an attacker that knows the distribution of labels and sees noisy ones."""
     keep = mechanism.keep_probability
     likelihood = np.full((len(noisy), CLASSES), (1 - keep) / (CLASSES - 1))
     likelihood[np.arange(len(noisy)), noisy] = keep

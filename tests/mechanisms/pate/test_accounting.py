@@ -352,7 +352,8 @@ def test_probability_of_the_rarer_outcome_is_exact_where_it_is_tiny() -> None:
 def test_the_bound_covers_exact_probabilities_of_a_surprise() -> None:
     rows = json.loads(shared_path("oracle", "pate", "histogram_logQ.json").read_text())
     for row in rows:
-        votes, noise_std = [row["histogram"]], float(row["sigma"])
+        votes = [row["histogram"]]
+        noise_std = float(row["sigma"])
         bound = log_q_gaussian(votes, noise_std)[0]
         assert bound == pytest.approx(row["log_union_bound"], rel=1e-9)
         assert row["log_1m_Qmax"] <= bound + 1e-9 * abs(bound)

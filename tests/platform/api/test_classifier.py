@@ -56,7 +56,7 @@ PUBLISHED = LabelPrivateClassifier(
 
 
 # scikit-learn has no types, its decorators neither.
-@parametrize_with_checks([PUBLISHED])  # type: ignore[untyped-decorator]
+@parametrize_with_checks([PUBLISHED])  # type: ignore[untyped-decorator]  # scikit-learn has no types
 def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyAddsUp)  # one estimator is fitted on many data sets

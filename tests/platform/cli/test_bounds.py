@@ -237,7 +237,8 @@ def test_memorization_on_published_confidences(tmp_path: Path) -> None:
     found = audit(*arguments, str(folder / case["file"]), *labels)
     assert set(found) == {"paper", "corrected", "ceiling", "canaries"}
     assert set(found["paper"]) == {"epsilon_low", "epsilon_high", "threshold", "guesses"}
-    paper, corrected = found["paper"], found["corrected"]
+    paper = found["paper"]
+    corrected = found["corrected"]
     assert paper["epsilon_low"] == pytest.approx(case["eps_m_low"], abs=5e-5)
     assert paper["epsilon_high"] == pytest.approx(case["eps_m_high"], abs=5e-5)
     assert paper["threshold"] == case["best_threshold"]

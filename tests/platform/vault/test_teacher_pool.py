@@ -269,7 +269,10 @@ def test_every_teacher_votes_once_and_never_again(
 
     monkeypatch.setattr(actors, "_TELL_SECONDS", 0.0)
     told: list[tuple[str, int]] = []
-    say: Callable[[str], None] = lambda line: told.append((line.split()[1], alive()))  # noqa: E731
+
+    def say(line: str) -> None:
+        told.append((line.split()[1], alive()))
+
     assert train(tmp_path, say=say) == TEACHERS
     np.testing.assert_array_equal(a_journal(tmp_path).votes(), expected_votes(TEACHERS))
     assert [done for done, _ in told] == [f"{done}/12," for done in range(2, 14, 2)]
