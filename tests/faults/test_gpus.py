@@ -131,7 +131,8 @@ def inside(folder: Path) -> None:
             *("trainer.epochs=2", "trainer.learning_rate=0.05"),
         )
     ray.init(_ADDRESS, log_to_driver=False)
-    seen = [node["Resources"].get("GPU", 0.0) for node in known_nodes()]
+    # Ray lists nodes in any order.
+    seen = sorted(node["Resources"].get("GPU", 0.0) for node in known_nodes())
     gone = False
     until = time.monotonic() + 40
     while not gone and time.monotonic() < until:
