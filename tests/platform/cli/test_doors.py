@@ -124,3 +124,16 @@ def test_a_folder_too_long_for_a_socket_is_named_with_the_remedy(
         cluster.connected(None),
     ):
         pass
+
+
+def test_a_node_that_is_late_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    def late() -> None:
+        raise Exception("The current node timed out during startup.")  # as Ray does
+
+    monkeypatch.setattr(cluster, "start_private", late)
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    with (
+        pytest.raises(cluster.ClusterUnusable, match=r"can't be started .* timed out"),
+        cluster.connected(None),
+    ):
+        pass
