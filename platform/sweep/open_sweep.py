@@ -129,7 +129,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
         with steps.during(text, hint="; a busy machine takes a minute or two"):
             capacity = stack.enter_context(connected(options.address))
-        sized, shares = with_shares(plan, capacity.nodes, measure=_places)
+        sized, shares = with_shares(plan, capacity.nodes if left else (), measure=_places)
         plan = replace(plan, sweep=sized, notes=[*plan.notes, *shares])
         trial, teacher = _sizes(plan, capacity)
         steps.say("opening the vault and the tracking store ...")
