@@ -5,8 +5,9 @@
 
 `gpu_sweep.json` and `gpu_sweep.md` are written after every figure: a run that is cut off leaves
 what it has. Nothing is downloaded. Rates are of made-up images; the sweep is of CIFAR-10, or of
-scikit-learn's digits where `LABELDP_DATA` lacks it. The sweep needs what labeldp needs; with
-`--without-sweep` no Ray, MLflow, matplotlib or psutil.
+scikit-learn's digits where `LABELDP_DATA` lacks it. A part whose packages are missing is left out:
+rates and hours take torch, NumPy, SciPy, pydantic and PyYAML, the plan also rich, the sweep psutil
+and all that labeldp depends on.
 """
 
 import argparse
