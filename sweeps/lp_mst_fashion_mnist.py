@@ -28,6 +28,7 @@ from labeldp.platform.studies.presets import (
 )
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import LpMstConfig, Randomizer
+from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.training import Schedule
 
 #: Two stages as published and in halves; one with the mixup of the second, to see what that does.
@@ -61,6 +62,8 @@ PAPER = {
     "trainer.model": ModelName.INCEPTION,
     "trainer.batch_size": 265,
     "trainer.learning_rate": 0.02,
+    "performance.precision": Precision.AUTO,
+    "performance.channels_last": True,
 }
 ALL_EPSILONS = {"trainer.epsilon": Grid(1.0, 2.0, 3.0, 4.0)}
 
@@ -88,7 +91,7 @@ SWEEP = Sweep(
             changes=PAPER,
             variants=each_stage(40),
             space=ALL_EPSILONS,
-            resources=Resources(gpu=1),
+            resources=Resources(gpu=1, shared=True),
             needs_gpu=True,
         ),
         "network": replace(

@@ -51,11 +51,11 @@ SWEEP = Sweep(
                 "trainer.model": ModelName.WIDE_RESNET28,
                 "trainer.epochs": 200,
                 "trainer.augment": True,
-                "performance.precision": Precision.BF16,
+                "performance.precision": Precision.AUTO,
                 "performance.channels_last": True,
             },
             variants=LEVELS,
-            resources=Resources(gpu=1),
+            resources=Resources(gpu=1, shared=True),
             needs_gpu=True,
         ),
         "network": network_preset(

@@ -73,6 +73,10 @@ class SweepProgress(Steps):
             more = [f"{len(shown) - 2} more"] if len(shown) > 2 else []
             self.say(f"in training: {', '.join([*shown[:2], *more])}{self._time_left()}")
 
+    def waits(self, digest: str) -> None:
+        """Leave a trial out that is not in training any more; it starts again."""
+        self._training.pop(digest, None)
+
     def ended(self, record: TrialRecord) -> None:
         """Print how a trial ended."""
         self._training.pop(record.hash, None)

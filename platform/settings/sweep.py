@@ -172,17 +172,27 @@ class Variant:
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """Cores and GPUs of one trial or actor; several share a GPU with a share of it each."""
+    """Cores and GPUs of one trial or actor; several share a GPU with a share of it each.
+
+    `shared`: as many share a GPU as its memory holds, which is measured when a sweep starts.
+    """
 
     cpu: float = 1.0
     gpu: float = 0.0
+    shared: bool = False
 
     def __post_init__(self) -> None:
-        _validate.non_negative(cpu=self.cpu, gpu=self.gpu)
+        _validate.positive(cpu=self.cpu)  # Ray Tune starts no trial without a core
+        _validate.non_negative(gpu=self.gpu)
         if self.gpu > 1 and self.gpu % 1:
             raise ConfigurationError(
                 f"gpu is {self.gpu:g}; it is a share of one GPU, such as 0.25, or whole GPUs"
             )
+
+    @property
+    def doubled(self) -> "Resources | None":
+        """With twice the share of a GPU, for want of memory; None where it is no share."""
+        return replace(self, gpu=min(1.0, 2 * self.gpu)) if 0 < self.gpu < 1 else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -404,7 +414,8 @@ def with_resources(sweep: Sweep, overrides: Mapping[str, Any]) -> tuple[Sweep, d
             raise ConfigurationError(f"unknown key {key!r}; {near_miss(key, known)}")
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ConfigurationError(f"{key} is {value!r}; it is one number, such as 0.25")
-        changed = replace(getattr(sweep, name), **{part: float(value)})
+        own = getattr(sweep, name)
+        changed = replace(own, **{part: float(value)}, shared=own.shared and part != "gpu")
         sweep = replace(sweep, **{name: changed})
     return sweep, rest
 

@@ -1,5 +1,6 @@
 """The price of a sweep: its releases, whether a budget allows them, and hours of a device."""
 
+import gc
 import json
 import math
 import re
@@ -35,7 +36,7 @@ from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.files import private_folder, replacing
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
-from labeldp.trainers.performance import Performance
+from labeldp.trainers.performance import Performance, threads
 from labeldp.trainers.settings.trainer import PlannedCharge
 from labeldp.trainers.settings.training import (
     FewLabelsConfig,
@@ -296,13 +297,17 @@ def _line(description: Mapping[str, Any]) -> str:
 # --- hours of one device --------------------------------------------------------------------------
 
 # Examples that networks learn from, over a measured rate. The trainer itself measures it on made-up
-# images, for some seconds; it is kept by device in the user's folder of state. A sweep that wants a
-# GPU where there is none is stated for another one, by counted operations.
+# images, for some seconds; it is kept by device in the user's folder of state, with the memory that
+# it took of a GPU. A processor's is of one thread in processor time, times the threads: clocks of a
+# machine with other work would count that work too. A sweep that wants a GPU where there is none is
+# stated for another one, by counted operations.
 
 #: Convolutional networks that learn from fewer examples, in all, take minutes: not measured.
 _SMALL = 200_000
 #: Seconds that a rate is measured for, after a first epoch.
 _SECONDS = 1.0
+#: Epochs of a network that is measured, more than there is time for.
+_EPOCHS = 10**6
 #: Steps of a made-up epoch on a GPU: enough for a recording (`training_step`).
 _STEPS = 6
 #: Settings of a network that decide how fast it learns.
@@ -324,6 +329,9 @@ _JUDGED = 1 / 3
 #: Operations a second of an H200 that trains WRN-28-4 in bfloat16: 36,830 images of 5.0e9 each.
 #: It stands for a GPU where there is none.
 _OPERATIONS = 36_830 * 5.0e9
+#: What they may fill of a GPU's free memory, and bytes of a process before it has a tensor.
+_FILLED = 0.9
+_PROCESS = 2**30
 
 
 def made_up_images(size: DataSize, count: int) -> "PublicData":
@@ -376,39 +384,31 @@ def planned_hours(
     data = trials[0].config.data
     if len(size.shape) != 3 or data.features is not FeatureSet.AS_THEY_ARE:
         return None
-    examples = size.num_labels
-    if _is_small(trials, examples=examples):
-        return None
     paid: set[EnsembleConfig] = set()
-    lines: dict[str, float] = {}
+    works: list[tuple[str, Performance, Work]] = []
     for trial in trials:
         ensembles = set(ensembles_of([trial])) - paid
         paid |= ensembles
-        parts = [each.times(trial.stands_for) for each in trial.config.trainer.work(examples)]
-        parts += [each for ensemble in ensembles for each in ensemble.work(examples)]
-        how = trial.config.performance
-        seconds = [seconds_of(each, size, how, measured=on_gpu is not None) for each in parts]
-        lines[trial.variant] = lines.get(trial.variant, 0.0) + math.fsum(seconds) / 3600
+        own = trial.config.trainer.work(size.num_labels)
+        parts = [each.times(trial.stands_for) for each in own]
+        parts += [each for ensemble in ensembles for each in ensemble.work(size.num_labels)]
+        works += [(trial.variant, trial.config.performance, each) for each in parts]
+    long = [part for *_, part in works if part.network.model is not ModelName.MLP]
+    if sum(part.examples for part in long) < _SMALL:
+        return None
+    lines = dict.fromkeys((trial.variant for trial in trials), 0.0)
+    for line, how, part in works:
+        lines[line] += seconds_of(part, size, how, measured=on_gpu is not None) / 3600
     if on_gpu is None:
         return Hours(lines=lines, device="an H200, by counted operations", measured=False)
     return Hours(lines=lines, device=device_name(on_gpu=on_gpu), measured=True)
 
 
-def has_gpu() -> bool:
-    """Whether torch sees a GPU on this machine."""
+def gpus_here() -> int:
+    """Return how many GPUs torch sees on this machine."""
     import torch  # more than a second, which plans without a GPU do without
 
-    return torch.cuda.is_available()
-
-
-def _is_small(trials: Sequence[PlannedTrial], *, examples: int) -> bool:
-    """Whether all networks together learn from so little that minutes will do."""
-    works = [
-        *(trial.config.trainer.work(examples) for trial in trials),
-        *(ensemble.work(examples) for ensemble in ensembles_of(trials)),
-    ]
-    parts = [part for work in works for part in work if part.network.model is not ModelName.MLP]
-    return bool(sum(part.examples for part in parts) < _SMALL)
+    return torch.cuda.device_count()
 
 
 def device_name(*, on_gpu: bool) -> str:
@@ -426,16 +426,45 @@ def seconds_of(part: Work, size: DataSize, performance: Performance, *, measured
     """Return seconds of one part of a trial, by a measured rate or by counted operations."""
     network = part.network
     if measured:
-        rate = _rate(network, size, performance)
+        rate = _kept(network, size, performance)["rate"]
     else:
         rate = _OPERATIONS / _operations(network.model, network.width, size)
     return (part.examples + _JUDGED * part.epochs * size.num_test) / rate
 
 
-def _rate(
+def places_on_gpu(trials: Sequence[PlannedTrial], size: DataSize) -> tuple[int, int]:
+    """Return how many trials this machine's GPU has memory for, and actors that train teachers.
+
+    1 where the memory of a step is not known: of tables, of a network too large for the GPU.
+    """
+    import torch
+
+    columns = trials[0].config.data.features is not FeatureSet.AS_THEY_ARE
+    if columns or len(size.shape) != 3 or not gpus_here():
+        return 1, 1
+    free, _ = torch.cuda.mem_get_info()
+    examples = size.num_labels
+    data = (examples + size.num_test) * math.prod(size.shape)
+
+    def held(works: set[tuple[Work, Performance]]) -> int:
+        try:
+            kept = [_kept(part.network, size, how)["bytes"] for part, how in works]
+        except torch.OutOfMemoryError:
+            return 1
+        return max(1, int(_FILLED * free / (max(kept, default=free) + data + _PROCESS)))
+
+    own = {(each.config.trainer, each.config.performance) for each in trials}
+    teachers = ensembles_of(trials).items()
+    return (
+        held({(part, how) for trainer, how in own for part in trainer.work(examples)}),
+        held({(part, how) for ensemble, how in teachers for part in ensemble.work(examples)}),
+    )
+
+
+def _kept(
     network: LearnerConfig | FewLabelsConfig, size: DataSize, performance: Performance
-) -> float:
-    """Return examples a second, from the kept record of this device or measured now."""
+) -> dict[str, float]:
+    """Return examples a second, and bytes on a GPU, of the record of this device or measured."""
     on_gpu = performance.torch_device().type == "cuda"
     facts = {name: getattr(network, name, None) for name in _SPEED}
     facts |= {"shape": size.shape, "classes": size.num_classes}
@@ -447,27 +476,34 @@ def _rate(
     except (OSError, ValueError):
         kept = {}
     own = kept.setdefault(device, {})
-    if key not in own:
+    if not isinstance(own.get(key), dict):  # earlier versions kept the rate alone
         own[key] = _measured(network, size, performance)
         private_folder(file.parent)
         with replacing(file) as written:
             written.write(json.dumps(kept, indent=1).encode())
-    return float(own[key])
+    return dict(own[key])
 
 
 def _measured(
     network: LearnerConfig | FewLabelsConfig, size: DataSize, performance: Performance
-) -> float:
-    """Return examples a second, in steps of full size; on a processor of a size that takes long."""
+) -> dict[str, float]:
+    """Measure steps of full size, or on a processor of a size that takes long."""
+    import torch
+
     if performance.torch_device().type == "cuda":
-        return rate_of_steps(network, size, performance, steps=_STEPS)[0]
+        gc.collect()  # a trainer and its loss refer to each other
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        rate, _ = rate_of_steps(network, size, performance, steps=_STEPS)
+        return {"rate": rate, "bytes": torch.cuda.max_memory_reserved()}
     batch = 1
     while True:
         batch = min(4 * batch, network.batch_size)
         part = replace(network, batch_size=batch)
-        rate, seconds = rate_of_steps(part, size, performance, steps=1)
+        with threads(1):
+            rate, seconds = rate_of_steps(part, size, replace(performance, threads=None), steps=1)
         if batch == network.batch_size or seconds > _LONG:
-            return rate
+            return {"rate": rate * torch.get_num_threads(), "bytes": 0}
 
 
 def rate_of_steps(
@@ -478,21 +514,23 @@ def rate_of_steps(
     steps: int,
 ) -> tuple[float, float]:
     """Return examples a second in epochs of so many steps, and seconds of an epoch."""
+    # After its epochs a network gives its recording back, and learning rates turn negative.
     if isinstance(network, LearnerConfig):
-        # It may train longer than planned, where other schedules' rates turn negative.
-        network = replace(network, encoder=None, schedule=Schedule.CONSTANT)
+        network = replace(network, epochs=_EPOCHS, encoder=None, schedule=Schedule.CONSTANT)
         each = network.batch_size
     else:
-        network = replace(network, steps_per_epoch=steps)
+        network = replace(network, epochs=_EPOCHS, steps_per_epoch=steps)
         each = network.examples_a_step
+    on_gpu = performance.torch_device().type == "cuda"
+    clock = time.perf_counter if on_gpu else time.process_time
     trainer = _trainer(network, made_up_images(size, steps * network.batch_size), performance)
     trainer.epoch()  # chooses kernels, and records the step
     epochs = 0
-    begun = time.perf_counter()
+    begun = clock()
     while True:
         trainer.epoch()
         epochs += 1
-        seconds = time.perf_counter() - begun
+        seconds = clock() - begun
         if seconds > _SECONDS or (epochs == 1 and seconds > _LONG):
             return epochs * steps * each / seconds, seconds / epochs
 

@@ -17,19 +17,20 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import ray
 import torch
 
 import labeldp
 from labeldp.mechanisms.ledger import Budget, total_of_prices
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.cluster import Capacity, connected, place
+from labeldp.platform.cluster import Capacity, connected, place, telling_of_lost_nodes
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import ResultsFolder, SweepIdentity, TrialRecord
 from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
-from labeldp.platform.sweep.cost import budget_of, check_what_is_left
-from labeldp.platform.sweep.plan import Plan, check_processors
+from labeldp.platform.sweep.cost import budget_of, check_what_is_left, places_on_gpu
+from labeldp.platform.sweep.plan import Plan, check_processors, with_shares
 from labeldp.platform.sweep.search import Suggestions
 from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
@@ -50,6 +51,8 @@ _LOADED_BESIDE = (
     "labeldp.platform.sweep.trial_runs",
     "labeldp.platform.sweep.recorder",
 )
+#: How long the memory of a step may take to be measured, with the start of a process.
+MEASURE_SECONDS = 180.0
 _ELSEWHERE = "or choose another folder with --results and add what this one spent"
 
 
@@ -126,6 +129,8 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         text = f"connecting to Ray at {named}" if named else "starting Ray on this machine"
         with steps.during(text, hint="; a busy machine takes a minute or two"):
             capacity = stack.enter_context(connected(options.address))
+        sized, shares = with_shares(plan, capacity.nodes if left else (), measure=_places)
+        plan = replace(plan, sweep=sized, notes=[*plan.notes, *shares])
         trial, teacher = _sizes(plan, capacity)
         steps.say("opening the vault and the tracking store ...")
         tracker = opening.result()
@@ -161,6 +166,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         for line in (labels, *plan.notes, *league):
             progress.say(line)
         wait(loading)
+        stack.enter_context(telling_of_lost_nodes(progress.say))
         yield OpenSweep(
             plan=plan,
             data=data,
@@ -304,6 +310,16 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
         what = "an actor that trains teachers"
         teacher = place(teacher, capacity, gpu_required=required, what=what)
     return each, teacher
+
+
+def _places(*of: Any) -> tuple[int, int]:
+    """Return `places_on_gpu` of a node with a GPU, which may not be the driver's; 1 if it fails."""
+    remote: Any = ray.remote
+    there = remote(num_cpus=0, num_gpus=0.01, max_calls=1)(places_on_gpu)
+    try:
+        return tuple(ray.get(there.remote(*of), timeout=MEASURE_SECONDS))
+    except ray.exceptions.RayError:  # no room within this time, or the network does not run there
+        return 1, 1
 
 
 def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:

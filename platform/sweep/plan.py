@@ -10,7 +10,7 @@ nothing dearer: up to there the default price of a count is what makes it useful
 
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
@@ -50,7 +50,8 @@ from labeldp.platform.sweep.cost import (
     budget_of,
     check_budget,
     cost_of,
-    has_gpu,
+    gpus_here,
+    places_on_gpu,
     planned_hours,
     releases_of,
 )
@@ -65,6 +66,8 @@ from labeldp.trainers.performance import Device
 from labeldp.trainers.settings.trainer import TrainerDefaults
 
 _CANARIES = ("canaries", "coin_canaries")
+#: Most trials that share a GPU by default: with more, each one only takes longer.
+_MOST_ON_GPU = 8
 #: The sweep of a study with all canaries.
 TOGETHER = "together"
 #: In place of data that can't be read: the fewest labels that trials may request.
@@ -263,7 +266,7 @@ def check_processors(
     """Refuse a sweep for GPUs where there is none (`gpu`; None: look), unless it is asked for."""
     if not sweep.needs_gpu or options.on_processors:
         return
-    if has_gpu() if gpu is None else gpu:
+    if gpus_here() if gpu is None else gpu:
         return
     sizes = "".join(f"--preset {name}, " for name in sweep.presets)
     here = planned_hours(trials, size, on_gpu=False)
@@ -272,6 +275,34 @@ def check_processors(
         f"this sweep is for a GPU, and there is none here{took}. Take {sizes}--smoke or a cluster "
         "(--address), or state --on-processors"
     )
+
+
+def with_shares(
+    plan: Plan,
+    nodes: Iterable[tuple[float, float]],
+    *,
+    measure: Callable[..., Sequence[int]] = places_on_gpu,
+) -> tuple[Sweep, list[str]]:
+    """Return the sweep with a share of a GPU for all that share one by default, and a note on it.
+
+    `nodes` are cores and GPUs of each; `measure` may ask another machine. A trial of a search may
+    be larger than any that is known, and has a GPU to itself.
+    """
+    asked = (plan.sweep.resources, plan.sweep.teacher)
+    cores = max((cpus / gpus for cpus, gpus in nodes if gpus), default=0.0)
+    if not cores or plan.searches or not any(each.shared for each in asked):
+        return plan.sweep, []
+    trial, teacher = (
+        # Ray counts in ten thousandths: 7 times .1429 would be more than a GPU.
+        replace(each, gpu=10_000 // max(1, min(held, _MOST_ON_GPU, cores // each.cpu)) / 10_000)
+        if each.shared
+        else each
+        for each, held in zip(asked, measure(plan.trials, plan.size), strict=True)
+    )
+    roles = {"trials": trial, "actors that train teachers": teacher}
+    held = " or ".join(f"{1 / x.gpu:.0f} {what}" for what, x in roles.items() if x.shared)
+    note = f"by the measured memory of a step a GPU holds {held} at once"
+    return replace(plan.sweep, resources=trial, teacher=teacher), [note]
 
 
 def check_kind(trials: Sequence[PlannedTrial], size: DataSize) -> None:
@@ -626,15 +657,19 @@ def _plan_of(
     cost = known.cost
     problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    share = known.sweep.resources.gpu
-    wants_gpu = share > 0
+    wants_gpu = known.sweep.resources.gpu > 0
+    gpus = gpus_here() if wants_gpu else 0
     hours = None
+    share = known.sweep.resources.gpu
+    notes = list(known.notes)
     if size is not None:
-        here = has_gpu() if wants_gpu else False
-        hours = planned_hours(trials, size, on_gpu=None if wants_gpu and not here else here)
+        # Shares first: they look at the memory that is free.
+        shared, told = with_shares(known, [(os.cpu_count() or 1, gpus)])
+        share = shared.resources.gpu
+        notes += told
+        hours = planned_hours(trials, size, on_gpu=None if wants_gpu and not gpus else gpus > 0)
     total = 0.0 if hours is None else hours.total
     price = options.price_per_hour
-    notes = list(known.notes)
     if price is not None and hours is None:
         price = None
         notes.append("no price is stated: hours are measured for image networks that train long")
@@ -700,6 +735,6 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
         if each.cpu > cores
     ]
     on_gpu = any(trial.config.performance.device is Device.CUDA for trial in trials)
-    if on_gpu and not has_gpu():
+    if on_gpu and not gpus_here():
         problems.append("performance.device is cuda, but this machine has no GPU")
     return problems

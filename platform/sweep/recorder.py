@@ -110,6 +110,16 @@ class Recorder(Unsaved, tune.Callback):
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)
 
+    def on_trial_recover(
+        self, iteration: int, trials: list[Any], trial: Any, **info: object
+    ) -> None:
+        """Take a trial whose worker died off the lists of those in training, until it starts."""
+        digest = trial.config["hash"]
+        self._curves.pop(digest, None)
+        self.sweep.progress.waits(digest)
+        self._tell_again = time.monotonic()
+        self._write_state()
+
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Record a trial whose worker died more often than it may."""
         digest = trial.config["hash"]

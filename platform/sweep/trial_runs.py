@@ -5,7 +5,6 @@ import shutil
 import time
 import warnings
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -85,12 +84,12 @@ def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None
     resources = sweep.trial
     while True:
         # A search counts its trials when it suggests them.
-        recorder.retries_crowded = 0 < resources.gpu < 1 and sweep.suggestions is None
+        more = resources.doubled
+        recorder.retries_crowded = more is not None and sweep.suggestions is None
         recorder.crowded.clear()
         _run_once(sweep, recorder, resources, seconds=until - time.monotonic())
-        if not recorder.crowded or time.monotonic() >= until:
+        if more is None or not recorder.crowded or time.monotonic() >= until:
             return
-        more = replace(resources, gpu=min(1.0, 2 * resources.gpu))
         crowded = len(recorder.crowded)
         sweep.progress.say(
             f"{crowded} trials were out of memory with {resources.gpu:g} of a GPU each; they start "

@@ -92,10 +92,8 @@ def pool_size(resources: Resources, available: Capacity) -> int:
         return GROWN_ACTORS
     held = 0
     for cpus, gpus in available.nodes:
-        shares = [
-            has / needed for has, needed in ((cpus, resources.cpu), (gpus, resources.gpu)) if needed
-        ]
-        held += int(min(shares, default=cpus) + 1e-9)
+        shares = (cpus / resources.cpu, gpus / resources.gpu if resources.gpu else math.inf)
+        held += int(min(shares) + 1e-9)
     return max(1, held)
 
 
@@ -171,6 +169,14 @@ def train_ensemble(
             pool.close()
     if given_up:
         first = given_up[0]
+        if (more := resources.doubled) is not None and "out of memory" in first.error:
+            say(
+                f"{left - trained} teachers were out of memory with {resources.gpu:g} of a GPU "
+                f"each; they start again with {more.gpu:g}"
+            )
+            own: dict[str, Any] = {"data": data, "shards": shards, "batch": batch, "until": until}
+            own |= {"journal": journal, "actors": max(1, actors // 2), "resources": more}
+            return trained + train_ensemble(vote, **own, say=say)
         raise Unfinished(
             f"{left - trained} of {total} teachers could not be trained; teacher {first.ids[0]} "
             f"failed {first.tries} times, the last time with: {first.error}. The votes of "

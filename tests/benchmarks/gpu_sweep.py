@@ -1,9 +1,13 @@
-"""One GPU used to its limit, and Ray on it: rates, a sweep with a killed actor, hours by the plan.
+"""One GPU used to its limit, and Ray on it: rates, hours by the plan, a sweep with killed actors.
 
-    python -m tests.benchmarks.gpu_sweep --folder DIR            # on a GPU, some eight minutes
+    python -m tests.benchmarks.gpu_sweep --folder DIR            # on a GPU, eight minutes at most
     python -m tests.benchmarks.gpu_sweep --folder DIR --small    # on a processor, tiny sizes
 
-It writes `gpu_sweep.json` and `gpu_sweep.md`. Rates are of made-up images, the sweep of CIFAR-10.
+`gpu_sweep.json` and `gpu_sweep.md` are written after every figure: a run that is cut off leaves
+what it has. Nothing is downloaded. Rates are of made-up images; the sweep is of CIFAR-10, or of
+scikit-learn's digits where `LABELDP_DATA` lacks it. A part whose packages are missing is left out:
+rates and hours take torch, NumPy, SciPy, pydantic and PyYAML, the plan also rich, the sweep psutil
+and all that labeldp depends on.
 """
 
 import argparse
@@ -11,7 +15,8 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
@@ -21,11 +26,21 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from labeldp.platform.api.result import load
 from labeldp.platform.settings.configuration import DataSettings, TrialConfig
-from labeldp.platform.settings.sweep import Grid, Resources, Sweep, Variant
-from labeldp.platform.sweep.cost import has_gpu, made_up_images, rate_of_steps, seconds_of
+from labeldp.platform.settings.sweep import Grid, Resources, Sweep, Variant, plan_trials
+from labeldp.platform.sweep.config_files import load_sweep
+from labeldp.platform.sweep.cost import (
+    cost_of,
+    gpus_here,
+    made_up_images,
+    places_on_gpu,
+    planned_hours,
+    rate_of_steps,
+    seconds_of,
+)
 from labeldp.trainers.base import ModelName
+from labeldp.trainers.data.catalog import find
+from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.pate_settings import TeacherKind
 from labeldp.trainers.methods.settings import AlibiConfig
@@ -35,14 +50,14 @@ from labeldp.trainers.models.optimization import Sgd
 from labeldp.trainers.models.training_step import TrainingStep, cuda_graph
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
-from tests.faults.processes import family, titled
 
 #: Teachers of the sweep's ensemble, and noise of its answers.
 TEACHERS = 16
 SIGMAS = (1.0, 2.0, 4.0, 8.0)
 EPSILONS = (1.0, 2.0, 4.0, 8.0)
-#: Seconds that the whole sweep may take.
-LIMIT = 400.0
+#: Minutes of all parts, and seconds that are left for the last words.
+MINUTES = 7.5
+LAST_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -103,15 +118,12 @@ def rates(size: Size) -> Iterator[dict[str, Any]]:
     for capture in (False, True):
         how = Performance(precision=Precision.AUTO, channels_last=True, capture=capture)
         fixmatch = FixMatchConfig(**network)
+        batch = fixmatch.examples_a_step
+        facts = {"batch": batch, "precision": "auto", "recorded": capture}
         rate, seconds = rate_of_steps(fixmatch, size.images, how, steps=size.steps)
-        yield {
-            "loop": "FixMatch",
-            "batch": fixmatch.examples_a_step,
-            "precision": "auto",
-            "recorded": capture,
-            "rate": rate,
-            "milliseconds_a_step": 1000 * seconds / size.steps,
-        }
+        milliseconds = 1000 * seconds / size.steps
+        yield {"loop": "FixMatch", **facts, "rate": rate, "milliseconds_a_step": milliseconds}
+        yield {"loop": "network alone", **facts, "rate": network_rate(size, batch, how)}
 
 
 def network_rate(size: Size, batch: int, performance: Performance) -> float:
@@ -149,7 +161,7 @@ def wait(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-# --- (b) a sweep with Ray, one actor of which is killed -------------------------------------------
+# --- (b) a sweep with Ray, actors of which are killed ---------------------------------------------
 
 
 def sweep_of(size: Size, data: str) -> Sweep:
@@ -199,33 +211,40 @@ def sweep_of(size: Size, data: str) -> Sweep:
     )
 
 
-def sweep_with_a_kill(folder: Path, *, small: bool) -> dict[str, Any]:
-    """Run the sweep, kill a teacher's actor, end the driver, resume; return what was seen."""
+def sweep_with_kills(folder: Path, *, small: bool, seconds: float) -> dict[str, Any]:
+    """Run the sweep, kill -9 an actor that trains teachers and a trial; return what was seen."""
+    from labeldp.platform.api.result import load
+    from tests.faults.processes import family, titled
+
     command = [sys.executable, "-m", "tests.benchmarks.gpu_sweep", "--folder", str(folder)]
     command += ["--sweep", *(["--small"] if small else [])]
     begun = time.perf_counter()
-    process = subprocess.Popen(command)
-    killed = False
-    try:
-        while process.poll() is None and time.perf_counter() - begun < LIMIT:
-            actors = titled(family(process.pid), "ray::TeacherActor")
-            if actors and not killed:
-                actors[0].kill()
-                killed = True
-            time.sleep(0.2)
-        code = process.wait(timeout=max(1.0, LIMIT - (time.perf_counter() - begun)))
-    finally:
-        if process.poll() is None:
-            process.kill()
+    killed: dict[str, float] = {}
+    with (folder / "sweep.log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+        try:
+            while process.poll() is None and time.perf_counter() - begun < seconds:
+                for title in ("ray::TeacherActor.train", "ray::ImplicitFunc.train"):
+                    found = [] if title in killed else titled(family(process.pid), title)
+                    if found:
+                        found[0].kill()
+                        killed[title] = time.perf_counter() - begun
+                time.sleep(0.2)
+        finally:
+            if process.poll() is None:
+                process.terminate()  # its workers end with it, and finished trials are kept
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(timeout=LAST_SECONDS)
+            if process.poll() is None:
+                process.kill()
+    seen = {"exit_code": process.poll(), "killed": killed, "seconds": time.perf_counter() - begun}
     result = load(folder / "sweep")
-    ledger = result.ledger()
-    keys = [str(charge) for charge in ledger]
+    planned = cost_of(plan_trials(sweep_of(SMALL if small else FULL, "cifar10")), num_classes=10)
     return {
-        "exit_code": code,
-        "teacher_killed": killed,
-        "seconds": time.perf_counter() - begun,
+        **seen,
         "trials": len(result.table()),
-        "charges": len(keys),
+        "releases": len(result.ledger()),
+        "releases_planned": planned.releases,
         "trials_by_line": result.table().groupby("method").size().to_dict(),
     }
 
@@ -234,7 +253,10 @@ def sweep_with_a_kill(folder: Path, *, small: bool) -> dict[str, Any]:
 
 
 def hours_against_clock(size: Size) -> dict[str, float]:
-    """Seconds of some epochs of ALIBI by the plan's measure, and by the clock."""
+    """Seconds of some epochs of ALIBI by the plan's measure, and by the clock.
+
+    On a processor, both are its own time: other work on it is not of these epochs.
+    """
     config = sweep_of(size, "cifar10").base
     how = config.performance
     images = replace(size.images, num_test=0)  # an epoch of this clock judges nothing
@@ -247,59 +269,106 @@ def hours_against_clock(size: Size) -> dict[str, float]:
         seed=0,
         performance=how,
     )
-    begun = time.perf_counter()
+    on_gpu = learner.device.type == "cuda"
+    clock = time.perf_counter if on_gpu else time.process_time
+    begun = clock()
     for _ in range(size.epochs):
         learner.epoch()
     wait(learner.device)
-    return {"planned": planned, "clock": time.perf_counter() - begun, "on_gpu": float(has_gpu())}
+    seconds = (clock() - begun) / (1 if on_gpu else torch.get_num_threads())
+    return {"planned": planned, "clock": seconds, "on_gpu": float(on_gpu)}
+
+
+def plans(size: Size) -> dict[str, Any]:
+    """Return what the plan says of this device: hours of PATE-FM's table, and shares of a GPU."""
+    whole = replace(CIFAR, num_labels=50_000, num_test=10_000)
+    here = True if gpus_here() else None  # counted operations, where there is none
+    hours = planned_hours(plan_trials(load_sweep("pate_fm_cifar10")), whole, on_gpu=here)
+    assert hours is not None
+    places = places_on_gpu(plan_trials(sweep_of(size, "cifar10")), whole)
+    held = dict(zip(("trials", "teachers"), places, strict=True))
+    return {"hours_of_pate_fm_cifar10": hours.total, "on": hours.device, "memory_holds": held}
 
 
 def table(found: Mapping[str, Any]) -> str:
     """Return what was found as Markdown."""
     rows: Sequence[Mapping[str, Any]] = found["rates"]
     lines = [f"{found['device']}, torch {found['torch']}", ""]
-    lines += ["| loop | batch | precision | recorded | images/s |", "|---|---|---|---|---|"]
+    lines += ["| loop | batch | precision | recorded | images/s | ms a step |"]
+    lines += ["|---|---|---|---|---|---|"]
     lines += [
         f"| {row['loop']} | {row['batch']} | {row['precision']} | "
-        f"{'yes' if row['recorded'] else 'no'} | {row['rate']:,.0f} |"
+        f"{'yes' if row['recorded'] else 'no'} | {row['rate']:,.0f} | "
+        f"{1000 * row['batch'] / row['rate']:.2f} |"
         for row in rows
     ]
-    sweep = found.get("sweep")
-    if sweep:
-        lines += ["", f"Sweep: {json.dumps(sweep)}"]
-    return "\n".join([*lines, "", f"Hours: {json.dumps(found['hours'])}", ""])
+    for part in ("hours", "plans", "sweep", "missing"):
+        if found.get(part):
+            lines += ["", f"{part}: {json.dumps(found[part])}"]
+    return "\n".join([*lines, ""])
+
+
+def keep(found: Mapping[str, Any], folder: Path) -> None:
+    """Write what was found so far."""
+    (folder / "gpu_sweep.json").write_text(json.dumps(found, indent=1))
+    (folder / "gpu_sweep.md").write_text(table(found))
 
 
 def main() -> None:
-    """Run the parts, and write what was found after each."""
+    """Run the parts, and write what was found after each figure."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--small", action="store_true", help="tiny sizes, on a processor")
     parser.add_argument("--sweep", action="store_true", help="run the sweep alone, in this process")
     parser.add_argument("--without-sweep", action="store_true", help="where Ray is not installed")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="for all parts together")
     wanted = parser.parse_args()
     size = SMALL if wanted.small else FULL
-    wanted.folder.mkdir(parents=True, exist_ok=True)
+    folder = wanted.folder.absolute()
+    folder.mkdir(parents=True, exist_ok=True)
     if wanted.sweep:
         from labeldp.platform.api.result import run
 
-        data = "digits" if wanted.small else "cifar10"
-        run(sweep_of(size, data), results=wanted.folder / "sweep")
+        there = not wanted.small and find("cifar10").available(data_root(None))
+        run(sweep_of(size, "cifar10" if there else "digits"), results=folder / "sweep")
         return
-    on_gpu = torch.cuda.is_available()
+    end = time.perf_counter() + 60 * wanted.minutes
     found: dict[str, Any] = {
-        "device": torch.cuda.get_device_name() if on_gpu else "processor",
+        "device": torch.cuda.get_device_name() if gpus_here() else "processor",
         "torch": torch.__version__,
-        "hours": hours_against_clock(size),
         "rates": [],
+        "missing": {},
     }
-    for row in rates(size):
-        found["rates"].append(row)
-        print(json.dumps(row), flush=True)
-    if not wanted.without_sweep:
-        found["sweep"] = sweep_with_a_kill(wanted.folder, small=wanted.small)
-    (wanted.folder / "gpu_sweep.json").write_text(json.dumps(found, indent=1))
-    (wanted.folder / "gpu_sweep.md").write_text(table(found))
+
+    def all_rates() -> list[dict[str, Any]]:
+        """Take as many as half of the time allows; the sweep gets the other half."""
+        for row in rates(size):
+            found["rates"].append(row)
+            keep(found, folder)
+            print(json.dumps(row), flush=True)
+            if end - time.perf_counter() < 30 * wanted.minutes:
+                found["missing"]["rates"] = "no time was left after these"
+                break
+        return list(found["rates"])
+
+    def the_sweep() -> dict[str, Any]:
+        left = end - time.perf_counter() - LAST_SECONDS
+        return sweep_with_kills(folder, small=wanted.small, seconds=left)
+
+    parts: dict[str, Callable[[], Any]] = {
+        "rates": all_rates,
+        "hours": lambda: hours_against_clock(size),
+        "plans": lambda: plans(size),
+        "sweep": the_sweep,
+    }
+    if wanted.without_sweep:
+        del parts["sweep"]
+    for part, ask in parts.items():
+        try:
+            found[part] = ask()
+        except Exception as error:  # the other parts are worth their time
+            found["missing"][part] = f"{type(error).__name__}: {error}"[:1000]
+        keep(found, folder)
     print(table(found))
 
 

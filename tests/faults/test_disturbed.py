@@ -1,6 +1,5 @@
 """Nodes, the tracking server and the disk fail while a sweep runs in this process."""
 
-import math
 import sys
 import threading
 from collections.abc import Callable, Sequence
@@ -9,9 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import ray
-import torch
-from torch import nn
 
 from labeldp.platform.settings.sweep import Resources
 from labeldp.platform.sweep import recorder, trial_runs
@@ -110,43 +106,6 @@ def test_nodes_and_the_tracking_server_may_die(
         assert f"({finished} finished before)" in said
         assert Ending.of(results) == undisturbed
         check_tracking(results)
-
-
-class Hungry(nn.Module):
-    """A network that needs the memory of half a GPU."""
-
-    def __init__(self, *, input_shape: tuple[int, ...], num_classes: int) -> None:
-        super().__init__()
-        self.head = nn.Linear(math.prod(input_shape), num_classes)
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        share = 1.0
-        if ray.is_initialized():  # the driver tries a network out before
-            worker: Any = ray.get_runtime_context()
-            share = worker.get_assigned_resources().get("GPU", 1.0)
-        if share < 0.5:
-            raise torch.OutOfMemoryError(f"CUDA out of memory with {share:g} of a GPU")
-        logits: torch.Tensor = self.head(inputs.flatten(1))
-        return logits
-
-
-def test_trials_that_are_out_of_memory_start_again_with_more_of_the_gpu(
-    cluster: Any, undisturbed: Ending, tmp_path: Path
-) -> None:
-    node = cluster.add_node(num_cpus=2, num_gpus=1)
-    try:
-        code, said = run_here(
-            SWEEP,
-            *("--results", str(tmp_path), "--address", cluster.address),
-            *("resources.gpu=0.25", f"trainer.model={__name__}:Hungry", "trainer.width=null"),
-        )
-    finally:
-        cluster.remove_node(node)
-    assert code == 0, said
-    assert "out of memory with 0.25 of a GPU each; they start again with 0.5" in said
-    assert len(records(tmp_path)) == TRIALS
-    # Each release was drawn and paid once, by the first start.
-    assert Ending.of(tmp_path).releases == undisturbed.releases
 
 
 def test_a_folder_that_can_not_be_written_any_more(

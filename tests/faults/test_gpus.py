@@ -1,6 +1,7 @@
 """GPUs that are not there: shares of one, and a node that comes for a sweep and goes after it."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -8,35 +9,40 @@ import tempfile
 import threading
 import time
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import psutil
 import pytest
 import ray
+import torch
+from torch import nn
 
 from labeldp.platform.cluster import known_nodes
 from labeldp.platform.settings.sweep import Resources
-from labeldp.platform.sweep import trial_runs
-from tests.benchmarks.gpu_sweep import SMALL, hours_against_clock, rates, sweep_of, table
+from labeldp.platform.sweep import open_sweep, trial_runs
+from tests.benchmarks.gpu_sweep import SMALL, main, sweep_of
 from tests.faults.processes import family, titled, wait_until
 from tests.faults.small_sweep import SWEEP
-from tests.faults.sweep_runs import Ending, own_environment, records, run_here
+from tests.faults.sweep_runs import Ending, check_tracking, own_environment, records, run_here
 
 pytestmark = pytest.mark.ray_cluster
 
 
-def test_the_parts_of_the_measurement_of_a_gpu(cluster: Any, tmp_path: Path) -> None:
-    """`gpu_sweep --small`, less its second start of Ray and most of its rates."""
-    few = list(islice(rates(SMALL), 2))
-    assert [row["loop"] for row in few] == ["ALIBI", "network alone"]
-    assert all(row["rate"] > 0 for row in few)
-    hours = hours_against_clock(SMALL)
-    assert 0.1 < hours["planned"] / hours["clock"] < 10
-    assert "| ALIBI | 8 | fp32 | no |" in table(
-        {"device": "none", "torch": "", "rates": few, "hours": hours}
-    )
+def test_the_parts_of_the_measurement_of_a_gpu(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gpu_sweep --small`, less its second start of Ray, and cut off after the first rate."""
+    given = ["--small", "--without-sweep", "--minutes=0", f"--folder={tmp_path}"]
+    monkeypatch.setattr(sys, "argv", ["gpu_sweep", *given])
+    main()
+    found = json.loads((tmp_path / "gpu_sweep.json").read_text())
+    assert [row["loop"] for row in found["rates"]] == ["ALIBI"] and found["rates"][0]["rate"] > 0
+    assert found["missing"] == {"rates": "no time was left after these"}
+    assert 0.1 < found["hours"]["planned"] / found["hours"]["clock"] < 10
+    assert 200 < found["plans"]["hours_of_pate_fm_cifar10"] < 300  # counted
+    assert "| ALIBI | 8 | fp32 | no |" in (tmp_path / "gpu_sweep.md").read_text()
 
     killed = threading.Event()
 
@@ -63,6 +69,53 @@ def test_the_parts_of_the_measurement_of_a_gpu(cluster: Any, tmp_path: Path) -> 
     assert record["finished"] and len(Ending.of(tmp_path / "results").releases) >= 1
 
 
+class Hungry(nn.Module):
+    """A network that needs the memory of half a GPU."""
+
+    def __init__(self, *, input_shape: tuple[int, ...], num_classes: int) -> None:
+        super().__init__()
+        self.head = nn.Linear(math.prod(input_shape), num_classes)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        share = 1.0
+        if ray.is_initialized():  # the driver tries a network out before
+            worker: Any = ray.get_runtime_context()
+            share = worker.get_assigned_resources().get("GPU", 1.0)
+        if share < 0.5:
+            raise torch.OutOfMemoryError(f"CUDA out of memory with {share:g} of a GPU")
+        logits: torch.Tensor = self.head(inputs.flatten(1))
+        return logits
+
+
+def test_a_gpu_is_shared_by_memory_and_by_fewer_trials_that_run_out_of_it(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared = Resources(gpu=1, shared=True)
+
+    def four(*asked: Any) -> tuple[int, int]:
+        worker: Any = ray.get_runtime_context()
+        assert worker.get_assigned_resources() == {"GPU": 0.01}
+        return 4, 1
+
+    monkeypatch.setattr(open_sweep, "places_on_gpu", four)
+    node = cluster.add_node(num_cpus=4, num_gpus=1)
+    try:
+        code, said = run_here(
+            replace(SWEEP, resources=shared, variants=SWEEP.variants[1:]),
+            *("--results", str(tmp_path), "--address", cluster.address),
+            *("trainer.epochs=2", f"trainer.model={__name__}:Hungry", "trainer.width=null"),
+        )
+    finally:
+        cluster.remove_node(node)
+    assert code == 0, said
+    assert "by the measured memory of a step a GPU holds 4 trials at once" in said
+    assert "out of memory with 0.25 of a GPU each; they start again with 0.5" in said
+    check_tracking(tmp_path)  # SQLite on the driver's node, and trials on another one
+    assert [record["finished"] for record in records(tmp_path)] == [True, True]
+    # The release of both was drawn and paid once, by the first start.
+    assert len(Ending.of(tmp_path).releases) == 1
+
+
 # --- a node that comes and goes -------------------------------------------------------------------
 
 #: The namespace has no other interface than lo: `ray start --head` listens on all.
@@ -78,14 +131,14 @@ _LISTS = (
 
 
 def growing_cluster(folder: Path) -> None:
-    """Start a head without a core, whose autoscaler may start one node with a GPU.
+    """Start a head without a core, whose autoscaler may start two nodes with a GPU.
 
     `ray.cluster_utils.AutoscalingCluster` does the same, but it reads a file that Ray's wheel
     lacks, and first stops every Ray of this user.
     """
     config = {
         "cluster_name": "growing",
-        "max_workers": 1,
+        "max_workers": 2,
         "idle_timeout_minutes": 0.05,
         "upscaling_speed": 1.0,
         "provider": {
@@ -102,7 +155,7 @@ def growing_cluster(folder: Path) -> None:
                 "resources": {"CPU": 1, "GPU": 1},
                 "node_config": {},
                 "min_workers": 0,
-                "max_workers": 1,
+                "max_workers": 2,
             },
         },
         **{name: {} for name in ("auth", "docker", "file_mounts")},
@@ -112,6 +165,7 @@ def growing_cluster(folder: Path) -> None:
     file = folder / "growing.json"
     file.write_text(json.dumps(config))
     settings = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
+    settings["AUTOSCALER_HEARTBEAT_TIMEOUT_S"] = "10"
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--port=6379"]
     command += ["--node-ip-address=127.0.0.1", "--num-cpus=0", "--num-gpus=0"]
     command += ["--include-dashboard=false", "--disable-usage-stats"]
@@ -119,20 +173,37 @@ def growing_cluster(folder: Path) -> None:
     subprocess.run(command, env={**os.environ, **settings}, check=True, timeout=120)
 
 
+def lose_a_node() -> None:
+    """End the node of the first actor that trains teachers, as the owner of a spot machine does."""
+    found: list[psutil.Process] = []
+
+    def trains() -> bool:
+        found[:] = titled(list(psutil.process_iter()), "ray::TeacherActor.train")
+        return bool(found)
+
+    wait_until(trains, what="a teacher trains")
+    raylet = found[0].parent()
+    assert raylet is not None and "raylet" in raylet.name()
+    raylet.kill()
+
+
 def inside(folder: Path) -> None:
     """Run a sweep in the namespace, and print how it ended as JSON."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     growing_cluster(folder)
-    sweep = replace(SWEEP, resources=Resources(cpu=1, gpu=1), variants=SWEEP.variants[1:])
+    whole = Resources(cpu=1, gpu=1)
+    sweep = replace(sweep_of(SMALL, "digits"), resources=whole, teacher=whole)
+    spot = threading.Thread(target=lose_a_node)
+    spot.start()
     with patch.object(trial_runs, "TELL_SECONDS", 0.1):
         code, said = run_here(
             sweep,
             *("--results", str(folder / "results"), "--address", _ADDRESS),
-            *("trainer.epochs=2", "trainer.learning_rate=0.05"),
+            *("--only", "PATE-FM", "trainer.sigma2=4.0"),
         )
+    spot.join()
     ray.init(_ADDRESS, log_to_driver=False)
-    # Ray lists nodes in any order.
-    seen = sorted(node["Resources"].get("GPU", 0.0) for node in known_nodes())
+    seen = len(known_nodes())  # those that are gone, too
     gone = False
     until = time.monotonic() + 40
     while not gone and time.monotonic() < until:
@@ -160,7 +231,11 @@ def test_a_sweep_waits_for_a_node_that_comes_and_goes(tmp_path: Path) -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["code"] == 0, found["said"]
     assert "trials wait for resources" in found["said"]
-    assert found["seen"] == [0.0, 1.0] and found["gone"]
+    assert "(1 CPU + 1 GPU) is gone (" in found["said"]
+    # The head, the node that was lost, and the one that came after it.
+    assert found["seen"] == 3 and found["gone"]
+    assert "16 trained in" in found["said"]
+    check_tracking(tmp_path / "results")  # SQLite on the driver's node
     (record,) = records(tmp_path / "results")
     assert record["finished"]
 

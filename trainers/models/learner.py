@@ -118,6 +118,7 @@ class Training(Trainer):
     _generator: torch.Generator
     _average: AveragedModel | None = None
     _step: TrainingStep | None = None
+    _last_epoch = math.inf
 
     def __init__(self, *, performance: Performance) -> None:
         performance.limit_threads()
@@ -167,6 +168,9 @@ class Training(Trainer):
         mean = float(total) / steps
         if not math.isfinite(mean):
             raise self._diverged()
+        if self.epoch_number == self._last_epoch:  # other networks may need the memory
+            self._step.forget()
+            self._step = None
         return EpochMetrics(
             epoch=self.epoch_number,
             loss=mean,
@@ -215,6 +219,7 @@ class Classifying(Training):
     ) -> None:
         """Set up the network and its optimizer; `descent` are further settings of `Sgd`."""
         self._data = data
+        self._last_epoch = config.epochs
         self._dropout = dropout
         settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         network = settings.for_training(data, seed, dropout=dropout)

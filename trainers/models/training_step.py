@@ -84,6 +84,7 @@ class TrainingStep:
     def forget(self) -> None:
         """Drop the recording, since the loss has changed; the next step makes another."""
         self._replay = None
+        torch.cuda.empty_cache()  # its memory is of no use for other recordings
 
     def _take(self, batch: tuple[Tensor, ...]) -> Tensor:
         self._optimizer.zero_grad()

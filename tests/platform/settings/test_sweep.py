@@ -106,6 +106,20 @@ def test_smoke_and_presets_change_every_variant_its_axes_and_resources() -> None
     assert settings(resized(home, home.smoke)) == settings(smoke), "smoke has the last word"
 
 
+def test_a_stated_share_of_a_gpu_ends_the_sharing_by_memory() -> None:
+    sweep = replace(a_sweep(), resources=Resources(gpu=1, shared=True))
+
+    def sized(overrides: dict[str, Any]) -> Resources:
+        return sized_sweep(sweep, options(overrides=overrides)).resources
+
+    assert sized({"resources.cpu": 2}) == Resources(cpu=2, gpu=1, shared=True)
+    assert sized({"resources.gpu": 1}) == Resources(gpu=1)
+    assert sized({"resources.gpu": 0.25}).doubled == Resources(gpu=0.5)
+    assert sized({"resources.gpu": 1}).doubled is None
+    with pytest.raises(ValueError, match=r"cpu is 0\.0; it must be a finite number above 0"):
+        sized({"resources.cpu": 0})
+
+
 def test_settings_of_a_presets_own_lines_stand() -> None:
     own = (Variant(name="one", changes={"trainer.epochs": 4}), Variant(name="other"))
     preset = Preset(changes={"trainer.epochs": 7}, variants=own)

@@ -1,18 +1,24 @@
 """Hours of a sweep: work over a rate, measured here or counted for another device."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
-from labeldp.platform.settings.sweep import PlannedTrial, plan_trials
+from labeldp.platform.settings.sweep import PlannedTrial, Resources, SweepOptions, plan_trials
 from labeldp.platform.sweep import cost as module
 from labeldp.platform.sweep.config_files import load_sweep
-from labeldp.platform.sweep.cost import planned_hours
+from labeldp.platform.sweep.cost import places_on_gpu, planned_hours
+from labeldp.platform.sweep.plan import plan_of
 from labeldp.trainers.data.splits import DataSize
+from labeldp.trainers.models.learner import OnLabels
+from labeldp.trainers.performance import threads
+from tests.platform.sweep.examples import a_sweep
 
 CIFAR = DataSize(
     num_classes=10, num_labels=50_000, has_test_split=True, shape=(3, 32, 32), num_test=10_000
@@ -61,7 +67,7 @@ def test_a_rate_is_measured_once_and_kept(state: Path, monkeypatch: pytest.Monke
         [*rates.values()] for rates in json.loads((state / "rates.json").read_text()).values()
     ]
     seen = 10 * (50_000 + 10_000 / 3)
-    assert found.lines["line"] == pytest.approx(seen / rate / 3600)
+    assert found.lines["line"] == pytest.approx(seen / rate["rate"] / 3600)
     monkeypatch.setattr(module, "_measured", None)
     assert planned_hours(trials, size, on_gpu=False) == found
 
@@ -73,3 +79,79 @@ def test_minutes_and_tables_are_not_measured(monkeypatch: pytest.MonkeyPatch) ->
     assert planned_hours([one({})], table, on_gpu=False) is None
     assert planned_hours([one({})], CIFAR, on_gpu=False) is None  # an MLP
     assert planned_hours([small], replace(CIFAR, num_labels=2000), on_gpu=False) is None
+
+
+def test_a_processors_rate_is_of_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other work on the machine stops its clock, and is not in the hours of a plan."""
+    small = one({"data.name": "mnist", "trainer.model": "small_cnn"}).config
+    network = small.trainer.learner()
+    used = [0.0]
+    monkeypatch.setattr(time, "perf_counter", lambda: 1e6 * used[0])
+    monkeypatch.setattr(time, "process_time", lambda: used[0])
+    epoch = OnLabels.epoch
+
+    def half_a_second(self: OnLabels) -> Any:
+        assert torch.get_num_threads() == 1, "several would wait for each other"
+        used[0] += 0.5
+        return epoch(self)
+
+    monkeypatch.setattr(OnLabels, "epoch", half_a_second)
+    with threads(2):
+        found = module._measured(network, replace(CIFAR, shape=(1, 28, 28)), small.performance)
+    assert found == {"rate": 2 * network.batch_size / 0.5, "bytes": 0}
+
+
+class Card:
+    """Stands for the memory of a GPU: a step takes three gigabytes, and some are free."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *, free: float) -> None:
+        self.measured = 0
+        monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+        monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+        monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "a card")
+        monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+        monkeypatch.setattr(torch.cuda, "reset_peak_memory_stats", lambda: None)
+        monkeypatch.setattr(torch.cuda, "max_memory_reserved", lambda: 3 * 2**30)
+        monkeypatch.setattr(torch.cuda, "mem_get_info", lambda: (int(free * 2**30), 2**37))
+        monkeypatch.setattr(module, "rate_of_steps", self.rate_of_steps)
+
+    def rate_of_steps(self, *network: Any, steps: int) -> tuple[float, float]:
+        self.measured += 1
+        return 1000.0, 1.0
+
+
+@pytest.mark.parametrize(("free", "places"), [(80, 17), (24, 5), (1, 1)])
+def test_as_many_share_a_gpu_as_its_memory_holds(
+    free: float, places: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = Card(monkeypatch, free=free)
+    trials = plan_trials(load_sweep("pate_fm_cifar10"))
+    assert places_on_gpu(trials, CIFAR) == (places, places)
+    assert places_on_gpu(trials[:1], CIFAR) == (places, places)
+    # Students and teachers have the same network, which is measured once, and kept.
+    assert card.measured == 1
+    assert places_on_gpu(trials, replace(CIFAR, shape=(12,))) == (1, 1)
+    assert places_on_gpu(plan_trials(load_sweep("alibi_cifar10")), CIFAR)[1] == 1, "no teachers"
+
+
+def test_a_plan_states_how_many_trials_share_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    Card(monkeypatch, free=20)
+    sweep = replace(a_sweep(), resources=Resources(cpu=0.01, gpu=1, shared=True))
+    found = plan_of(sweep, SweepOptions(results=tmp_path / "results"))
+    assert found.trials_per_gpu == 4
+    assert "by the measured memory of a step a GPU holds 4 trials at once" in found.notes
+
+
+def test_a_network_that_is_too_large_for_a_gpu_has_one_to_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    card = Card(monkeypatch, free=80)
+
+    def too_large(*network: Any, steps: int) -> tuple[float, float]:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(module, "rate_of_steps", too_large)
+    assert places_on_gpu(plan_trials(load_sweep("alibi_cifar10")), CIFAR) == (1, 1)
+    assert card.measured == 0

@@ -51,6 +51,7 @@ from labeldp.platform.sweep.plan import (
     prepare,
     size_of_data,
     with_count_price,
+    with_shares,
 )
 from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.trainers.data.own_files import HoldOut
@@ -389,7 +390,7 @@ def test_embeddings_stand_for_a_set_with_a_name_and_change_a_trial(tmp_path: Pat
 def test_hours_of_a_gpu_are_refused_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     sweep = small(needs_gpu=True, resources=Resources(gpu=1), presets={"home": Preset(samples=1)})
     asked = options(tmp_path)
     found = plan_of(sweep, asked)
@@ -400,9 +401,38 @@ def test_hours_of_a_gpu_are_refused_without_one(
     for smaller in ({"smoke": True}, {"preset": "home"}, {"on_processors": True}):
         assert plan_of(sweep, replace(asked, **smaller)).fits
         assert started(sweep, replace(asked, **smaller)).cost.trials
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
     assert plan_of(sweep, asked).fits and plan_of(sweep, asked).trials_per_gpu == 0
     assert plan_of(replace(sweep, resources=Resources(gpu=0.3)), asked).trials_per_gpu == 3
+
+
+def test_shares_of_a_gpu_are_what_ray_can_count(tmp_path: Path) -> None:
+    shared = Resources(gpu=1, shared=True)
+    plan = started(small(resources=shared, teacher=shared), options(tmp_path))
+    asked: list[Any] = []
+
+    def seven_and_thirty(trials: Any, size: DataSize) -> list[int]:
+        asked.append((trials, size))
+        return [7, 30]
+
+    def places(*nodes: tuple[float, float]) -> tuple[float, float]:
+        found, notes = with_shares(plan, nodes, measure=seven_and_thirty)
+        by = rf"a GPU holds {1 / found.resources.gpu:.0f} trials or {1 / found.teacher.gpu:.0f} act"
+        assert re.search(by, notes[0])
+        return found.resources.gpu, found.teacher.gpu
+
+    # Ray counts in ten thousandths of a GPU.
+    assert places((8, 0), (16, 1)) == (0.1428, 0.125)
+    assert asked == [(plan.trials, plan.size)]
+    assert places((12, 4), (2, 1)) == (0.3333, 0.3333), "three cores for each GPU"
+    assert places((0.5, 1)) == (1.0, 1.0)
+    search = replace(plan, searches=[object()])  # type: ignore[list-item]
+    stated = replace(
+        plan, sweep=replace(plan.sweep, resources=Resources(gpu=1), teacher=Resources())
+    )
+    for other, node in ((search, (16, 1)), (stated, (16, 1)), (plan, (16, 0))):
+        assert with_shares(other, [node], measure=seven_and_thirty) == (other.sweep, [])
+    assert len(asked) == 3
 
 
 def test_a_cluster_without_a_gpu_is_refused_before_its_vault_opens(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mlflow.tracking import MlflowClient
 import labeldp
 from labeldp.mechanisms.accounting import GaussianEvent, gaussian_epsilon
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.records import progress
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import (
     ARRAYS,
@@ -96,6 +97,26 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(recorder: Recorder) -> Non
     assert recorder.sweep.folder.records()[record.hash] == record
     assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
+
+
+def test_a_trial_whose_node_is_lost_is_not_in_training_until_it_starts_again(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "TELL_SECONDS", -1.0)
+    lost, other = (
+        SimpleNamespace(config={"hash": digest}) for digest in list(recorder.sweep.plans)[:2]
+    )
+    for trial in (lost, other):
+        recorder.on_trial_start(0, [], trial)
+        recorder.on_trial_result(0, [], trial, {"epochs": [{"epoch": 1, "loss": 1.0}]})
+    written: list[list[str]] = []
+    recorder._write_state = lambda **_: written.append(list(recorder._curves))  # type: ignore[method-assign]
+    recorder.on_trial_recover(0, [], lost)
+    assert written == [[other.config["hash"]]]
+    recorder.on_trial_result(0, [], other, {"epochs": [{"epoch": 2, "loss": 1.0}]})
+    last = recorder.sweep.progress._stream.getvalue().splitlines()[-1]  # type: ignore[union-attr]
+    assert last.startswith("in training: ") and last.count("epoch") == 1
+    assert end(recorder, lost.config["hash"]).finished
 
 
 def test_gaussian_noise_alone_has_a_mu(recorder: Recorder, monkeypatch: pytest.MonkeyPatch) -> None:

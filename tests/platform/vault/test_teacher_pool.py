@@ -60,7 +60,6 @@ def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
         (Resources(cpu=0.1), a_cluster((0.3, 0)), 3),
         # One that does not fit now is requested all the same: a node may come back.
         (Resources(cpu=1, gpu=1), a_cluster((2, 0)), 1),
-        (Resources(cpu=0), a_cluster((2, 0)), 2),
         (Resources(cpu=1, gpu=1), a_cluster((0, 0), grows=True), GROWN_ACTORS),
     ],
 )
@@ -81,13 +80,14 @@ class FakeRay:
     def __init__(self, errors: dict[int, list[Exception]], *, stillborn: bool = False) -> None:
         """Let all actors die as they start if they are `stillborn`."""
         self.errors, self.stillborn, self.made = errors, stillborn, 0
+        self.shares = list[float]()
         self.working = set[int]()
         self.batches: list[list[int]] = []
 
     def remote(self, kind: type) -> Any:
         def options(**given: Any) -> Any:
-            restarts = {"max_restarts": -1, "max_task_retries": DEATHS}
-            assert given == {"num_cpus": 2, "num_gpus": 0.5, **restarts}
+            self.shares.append(given.pop("num_gpus"))
+            assert given == {"num_cpus": 2, "max_restarts": -1, "max_task_retries": DEATHS}
             return SimpleNamespace(remote=self._make)
 
         assert kind is TeacherActor
@@ -125,9 +125,9 @@ class FakeRay:
         )
 
 
-def failed() -> Exception:
+def failed(why: str = "bewitched") -> Exception:
     make: Any = ray.exceptions.RayTaskError
-    error: Exception = make("train", "trace", RuntimeError("bewitched"))
+    error: Exception = make("train", "trace", RuntimeError(why))
     return error
 
 
@@ -166,6 +166,13 @@ def test_failed_batches_are_tried_again_and_are_always_the_same_ones(simulate: A
     fake = simulate({0: [failed(), failed()], 4: [failed()]})
     assert sorted(fake.batches) == [[0, 1]] * 3 + [[2, 3]] + [[4, 5]] * 2
     assert fake.made == 2
+    assert fake.shares == [0.5]
+
+
+def test_teachers_that_are_out_of_memory_start_again_with_more_of_the_gpu(simulate: Any) -> None:
+    fake = simulate({2: [failed("CUDA out of memory") for _ in range(TRIES)]})
+    assert sorted(fake.batches) == [[0, 1]] + [[2, 3]] * (TRIES + 1) + [[4, 5]]
+    assert fake.shares == [0.5, 1.0] and fake.made == 3  # one actor has the GPU to itself
 
 
 @pytest.mark.parametrize("dies", [False, True])

@@ -100,6 +100,20 @@ def test_a_loss_that_changes_by_epoch_is_recorded_anew(recorder: StandIn) -> Non
     assert recorder.recordings == 3
 
 
+def test_the_last_epoch_gives_the_memory_of_a_recording_back(
+    recorder: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[int] = []
+    data, labels = small_images(channels=3)
+    how: dict[str, Any] = {"data": data, "seed": 0, "performance": ON_CPU}
+    learner = OnLabels(replace(QUICK, epochs=2), labels=labels, **how)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given.append(learner.epoch_number))
+    for _ in range(2):
+        assert not given
+        learner.epoch()
+    assert given == [2] and learner._step is None and recorder.recordings == 1
+
+
 def test_own_networks_and_dropout_are_not_recorded(recorder: StandIn) -> None:
     data, labels = digits(train=300)
     own = {"model": f"{__name__}:OwnNetwork"}
