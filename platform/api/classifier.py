@@ -259,6 +259,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 labels=fit_labels,
                 seed=config.seed,
                 models=models if epochs is None else rehearsed,
+                classes=classes,
                 n_jobs=self.n_jobs,
                 tell=tell,
             )

@@ -727,7 +727,7 @@ def fit_release(
         learned_by = "a reward"
     elif model is None:
         tell = teller(verbose=False)
-        predictor = fit_stack(rows, _together(known), seed=seed, tell=tell)
+        predictor = fit_stack(rows, _together(known), seed=seed, tell=tell, classes=first.classes)
         learned_by = "a stack"
     else:
         if first.question is not None:

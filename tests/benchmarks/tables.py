@@ -3,7 +3,7 @@
     make tables
     python -m tests.benchmarks.tables --only amounts
 
-Writes docs/tables.md, or its part on amounts or on sentences (`--only text`). The data are in
+Writes docs/tables.md, or its part on classes, amounts or sentences (`--only text`). The data are in
 `shared/data/tables` and `shared/data/text` beside the checkout (`LABELDP_SHARED` names the folder);
 `--rows` takes that many rows of each table at most. Randomized response replaces a label;
 scikit-learn's boosting and logistic regression learn from the rest as it is.
@@ -335,7 +335,7 @@ def main() -> None:
     arguments.add_argument("--rows", type=int, default=4000)
     arguments.add_argument("--seeds", type=int, default=3)
     arguments.add_argument("--to", type=Path, default=PAGE)
-    arguments.add_argument("--only", choices=("amounts", "text"))
+    arguments.add_argument("--only", choices=("classes", "amounts", "text"))
     given = arguments.parse_args()
     warnings.simplefilter("ignore")
     before, _, text = given.to.read_text().partition(_SECTION)
@@ -343,7 +343,7 @@ def main() -> None:
     parts = {"classes": classes, "amounts": _AMOUNTS_SECTION + amounts, "text": ""}
     if text:
         parts["text"] = _SECTION + text
-    if given.only is None:
+    if given.only in (None, "classes"):
         parts["classes"] = classes_page(most=given.rows, seeds=given.seeds)
     if given.only in (None, "amounts"):
         parts["amounts"] = amounts_page(seeds=5 * given.seeds)

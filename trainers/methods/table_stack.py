@@ -11,6 +11,8 @@ Weights under which it is least mix the models, and an exponent calibrates the m
   not lost.
 * LINEAR: logistic regression on columns in standard units.
   Beside them, on the columns of words and of sparse matrices (`SparseRows`) themselves.
+  Of ordered classes also with the order in the slopes (Anderson, "Regression and ordered
+  categorical variables", 1984, with the scores given).
 * KERNEL: the same on smooth functions of the columns (`SmoothFunctions`).
 * BOOSTING: trees that learn which classes a release makes likelier, for single labels. Their
   probabilities are turned back through the channel.
@@ -50,6 +52,7 @@ from labeldp.trainers.models.table_models import (
     Family,
     Inverted,
     Logistic,
+    Ordered,
     SparseView,
     Stack,
     StandardColumns,
@@ -343,8 +346,27 @@ _SURENESS = 10.0
 _LEAST_WEIGHT = 1e-3
 
 
-def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
+def scores_of(classes: Sequence[object]) -> Floats | None:
+    """Return the place of each class [K] in their order; None for two, or if some are no numbers.
+
+    Places have mean 0 and mean square 1.
+    """
+    try:
+        numbers = [float(str(name)) for name in classes]
+    except ValueError:
+        return None
+    if len(numbers) < 3:
+        return None
+    places = np.argsort(np.argsort(numbers))
+    return np.asarray((places - places.mean()) / places.std())
+
+
+def fit_logistic(
+    view: str, table: Table, evidence: Evidence, scores: Floats | None = None
+) -> Logistic:
     """Return the models of a view that cost least, for each penalty.
+
+    With `scores` of ordered classes [K] a class's slopes are its score times the same slopes.
 
     The cost may have several valleys, and in some of them a rare class lies where it is not. So
     each model but the first starts where the one before ended, the first at the shares of the
@@ -357,15 +379,17 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
     if len(start) == 2:
         start = start[1:] - start[0]
     outputs = len(start)
+    shape = np.eye(outputs) if scores is None else scores[None]
 
     def minimum(known: Evidence | Unbiased, values: Floats, strength: float) -> Any:
         def cost(values: Floats) -> tuple[float, Floats]:
-            slopes = values[:-outputs].reshape(-1, outputs)
+            free = values[:-outputs].reshape(-1, len(shape))
+            slopes = free @ shape
             moved = values[-outputs:] - start
             predicted = probabilities(columns @ slopes.astype(np.float32) + values[-outputs:])
             pull = known.pull(predicted)[:, -outputs:]
-            penalty = (strength * np.square(slopes).sum() + np.square(moved).sum()) / 2
-            of_slopes = columns.T @ pull.astype(np.float32) + strength * slopes
+            penalty = (strength * np.square(free).sum() + np.square(moved).sum()) / 2
+            of_slopes = columns.T @ (pull @ shape.T).astype(np.float32) + strength * free
             gradient = np.concatenate([of_slopes.ravel(), pull.sum(0) + moved])
             return known.cost(predicted) + float(penalty), gradient
 
@@ -373,7 +397,7 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
         options = {"maxiter": _MOST_STEPS, "ftol": _SETTLED}
         return minimize(cost, values, method="L-BFGS-B", jac=True, options=options)
 
-    found = crude = np.append(np.zeros(columns.shape[1] * outputs), start)
+    found = crude = np.append(np.zeros(columns.shape[1] * len(shape)), start)
     unbiased = evidence.unbiased()
     every = []
     for strength in strengths:
@@ -384,8 +408,14 @@ def fit_logistic(view: str, table: Table, evidence: Evidence) -> Logistic:
         found = min(tried, key=lambda each: float(each.fun)).x
         every.append(found)
     together = np.stack(every)
-    slopes = together[:, :-outputs].reshape(len(every), -1, outputs).astype(np.float32)
-    return Logistic(view=view, strengths=strengths, slopes=slopes, offsets=together[:, -outputs:])
+    free = together[:, :-outputs].reshape(len(every), -1, len(shape))
+    kind = Logistic if scores is None else Ordered
+    return kind(
+        view=view,
+        strengths=strengths,
+        slopes=(free @ shape).astype(np.float32),
+        offsets=together[:, -outputs:],
+    )
 
 
 def tree_shapes(evidence: Evidence) -> list[tuple[int, tuple[int, ...]]]:
@@ -533,6 +563,7 @@ def fit_and_predict(
     evidence: Evidence,
     *,
     models: Sequence[Any] = STACKED,
+    classes: Sequence[object] = (),
     seed: int,
     every_row: bool = False,
     n_jobs: int | None = None,
@@ -545,6 +576,8 @@ def fit_and_predict(
         evidence: What the release says.
         models: Some of `STACKED`, and classifiers of scikit-learn's kind, which only learn from
             single labels.
+        classes: All classes as labels name them; those that are numbers are ordered. None given
+            have no order.
         seed: Of folds, landmarks and trees.
         every_row: Whether all rows are predicted, by models of other rows, as few rows always are.
             Otherwise some are.
@@ -571,6 +604,10 @@ def fit_and_predict(
     if "constant" in models:
         fits.append(lambda _, known: Constant(shares=known.shares))
     fits += [partial(fit_logistic, view.kind) for view in views]
+    scores = scores_of(classes)
+    if scores is not None:
+        dense_views = [view.kind for view in views if view.kind != SparseView.kind]
+        fits += [partial(fit_logistic, kind, scores=scores) for kind in dense_views]
     fits += [
         partial(fit_trees, leaves=leaves, rounds=rounds, seed=seed) for leaves, rounds in shapes
     ]
@@ -677,4 +714,5 @@ class TableStack(FittedAtOnce[Stack]):
         return -float(stack.weights @ stack.likelihoods)
 
     def _fitted(self) -> Stack:
-        return fit_stack(self._rows, self._evidence, seed=self._seed)
+        names = self._data.class_names or ()
+        return fit_stack(self._rows, self._evidence, classes=names, seed=self._seed)

@@ -148,6 +148,7 @@ class Logistic(Family):
     """
 
     kind: ClassVar[str] = "logistic"
+    how: ClassVar[str] = ""
 
     view: str
     strengths: tuple[float, ...]
@@ -157,7 +158,8 @@ class Logistic(Family):
     @property
     def names(self) -> tuple[str, ...]:
         """As in `Family`."""
-        return tuple(f"{_NAMES[self.view]}, penalty {each:g}" for each in self.strengths)
+        name = f"{_NAMES[self.view]}{self.how}"
+        return tuple(f"{name}, penalty {each:g}" for each in self.strengths)
 
     def predict(self, table: Table) -> Floats:
         """As in `Family`."""
@@ -173,6 +175,17 @@ class Logistic(Family):
         slopes = self.slopes * powers[:, None, None]
         offsets = powers[:, None] * (self.offsets - base) + base
         return replace(self, slopes=slopes.astype(np.float32), offsets=offsets)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Ordered(Logistic):
+    """Logistic models whose slopes of a class are its place among ordered classes times one slope.
+
+    So rare classes at the ends learn from all others.
+    """
+
+    kind: ClassVar[str] = "ordered"
+    how: ClassVar[str] = " by order"
 
 
 def probabilities(outputs: NDArray[np.floating]) -> Floats:

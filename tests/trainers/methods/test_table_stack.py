@@ -22,12 +22,14 @@ from labeldp.platform.api import fitting
 from labeldp.platform.settings.methods import sums_of_many
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.settings import StackRelease, TableStackConfig, kept_information
+from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.methods.table_stack import (
     CountEvidence,
     Evidence,
     LabelEvidence,
     fit_and_predict,
     fit_stack,
+    scores_of,
 )
 from labeldp.trainers.models.table_models import Inverted, Logistic, Stack
 from labeldp.trainers.models.trained_model import load_model
@@ -135,6 +137,45 @@ def test_noise_alone_is_told_apart_from_a_signal() -> None:
     rows = np.random.default_rng(5).normal(size=(2000, 4))
     stack = fit_stack(rows, noisy(labels, epsilon=0.5, classes=2), seed=0)
     assert np.abs(stack.predict(rows) - 0.5).max() < 0.35
+
+
+def test_numbers_are_ordered_and_words_are_not() -> None:
+    scores = scores_of(["1", "10", "2"])
+    assert scores is not None and np.argsort(scores).tolist() == [0, 2, 1]
+    assert scores.mean() == pytest.approx(0) and (scores**2).mean() == pytest.approx(1)
+    assert scores_of(["low", "high", "1"]) is None and scores_of([0, 1]) is None
+
+
+@pytest.mark.parametrize("evidence", [noisy, counted])
+def test_rare_ends_of_ordered_classes_learn_from_the_others(evidence: Any) -> None:
+    generator = np.random.default_rng(6)
+    rows = generator.normal(size=(4000, 6))
+    quality = rows[:, 0] + rows[:, 1] + generator.normal(size=4000)
+    cuts = np.quantile(quality, [0.01, 0.2, 0.5, 0.8, 0.99])
+    labels = np.digitize(quality, cuts)
+    known = evidence(labels[:2000], epsilon=1.0, classes=6)
+    if evidence is counted:  # groups of like rows, as in a request
+        mechanism = ClusterHistograms(epsilon=0.5, num_classes=6)
+        groups = groups_of_rows(rows[:2000].astype(np.float32), epsilon=0.5, seed=0)
+        counts = mechanism.release(labels[:2000], groups, generator=np.random.default_rng(1))
+        known = CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
+    ends = []
+    for classes in ([], range(6)):
+        models = ("constant", "linear")
+        stack = fit_stack(rows[:2000], known, models=models, classes=classes, seed=0)
+        predicted = stack.predict(rows[2000:])
+        ends.append([roc_auc_score(labels[2000:] == k, predicted[:, k]) for k in (0, 5)])
+        assert any("by order" in name for name, *_ in stack.models) == bool(classes)
+    unordered, ordered = np.mean(ends, axis=1)
+    assert ordered > 0.9 and ordered > unordered + 0.05, ends
+
+
+@pytest.mark.parametrize("names", [["3", "4", "5"], ["red", "rose", "white"]])
+def test_the_estimator_orders_classes_that_are_numbers(names: list[str]) -> None:
+    labels = np.array(names)[np.digitize(ROWS[:, 0], [-0.5, 0.5])]
+    model = LabelPrivateClassifier(epsilon=4.0, classes=names, random_state=0)
+    model.fit(pd.DataFrame(ROWS), labels)
+    assert any("by order" in name for name, *_ in model.models_) == (names[0] == "3")
 
 
 @pytest.mark.parametrize("epsilon", [1.0, 4.0])
