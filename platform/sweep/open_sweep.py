@@ -316,9 +316,11 @@ def _places(*of: Any) -> tuple[int, int]:
     """Return `places_on_gpu` of a node with a GPU, which may not be the driver's; 1 if it fails."""
     remote: Any = ray.remote
     there = remote(num_cpus=0, num_gpus=0.01, max_calls=1)(places_on_gpu)
+    task = there.remote(*of)
     try:
-        return tuple(ray.get(there.remote(*of), timeout=MEASURE_SECONDS))
+        return tuple(ray.get(task, timeout=MEASURE_SECONDS))
     except ray.exceptions.RayError:  # no room within this time, or the network does not run there
+        ray.cancel(task, force=True)
         return 1, 1
 
 
