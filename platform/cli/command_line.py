@@ -539,6 +539,7 @@ VERBS = (
         ),
         flag("--without-model", "leave the model out"),
         option("--registry", "also a record for OpenDP's registry, and a NIST page", "FILE.yaml"),
+        option("--register", "also a version of this model in MLflow's registry", "NAME"),
         _ALLOW_CODE,
     ),
     Verb(

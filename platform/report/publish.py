@@ -32,7 +32,7 @@ from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Any, Union, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -40,6 +40,7 @@ import labeldp
 from labeldp.mechanisms.ledger import Budget, Total, shown
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
+from labeldp.platform.records.tracking_address import default_uri, file_of
 from labeldp.platform.report.card import NIST_PAGE, nist_answers, public_card, registry_record
 from labeldp.platform.report.ledger import (
     Audience,
@@ -72,6 +73,9 @@ from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
 from labeldp.trainers.settings.training import OwnModel
+
+if TYPE_CHECKING:
+    from labeldp.platform.records.tracking import ModelRegistry
 
 PAGE = "report.html"
 #: Text of the owner's that is shorter may stand in a card by chance.
@@ -117,12 +121,14 @@ def publish(
     with_model: bool = True,
     allow_code: str | None = None,
     registry: Path | None = None,
+    register: str | None = None,
     **choice: Any,
 ) -> dict[str, Any]:
     """Write a trial's public folder `to`, which does not exist yet or is empty.
 
     `trial` begins its hash, or is `best`; `allow_code` is as of `load_model`, `choice` as of
-    `selected`. `registry` is a new file for a record of OpenDP's registry (`registry_record`).
+    `selected`. `registry` is a new file for a record of OpenDP's registry (`registry_record`),
+    `register` a name in MLflow's registry of models.
 
     Returns:
         Facts for the owner. `left_out` names what stays; `trial` is the trial's own hash, which is
@@ -155,7 +161,27 @@ def publish(
         files[NIST_PAGE] = nist_answers(found, noise=public.noise).encode()
     # A second look at the bytes: whatever was forgotten above is refused here.
     search({**files, "the registry's record": record}, folder=folder, records=[chosen.record])
+    models = None
+    if register is not None:
+        if allow_code or "model/model.json" not in files:
+            raise ValueError(
+                f"--register is {register!r}, but MLflow would find no model that it can load: "
+                "none was kept, --without-model leaves it out, or its network is your own code"
+            )
+        models = _registry(folder, register, trial=chosen.record.hash)
     write_folder(to, with_signature(files))
+    registered = None
+    if models is not None:
+        try:
+            registered = models.add(
+                to / "model",
+                files["run_card.md"].decode(),
+                epsilon=chosen.cost.epsilon,
+                delta=chosen.cost.delta,
+            )
+        except ValueError:
+            shutil.rmtree(to)  # all of it, or nothing
+            raise
     if registry is not None:
         with whole_file(registry) as file:
             file.write(record)
@@ -174,7 +200,22 @@ def publish(
         "delta_with_choice": chosen.together.delta,
         "chosen_among": chosen.among,
         "doubt": chosen.doubt,
+        "registered": registered,
     }
+
+
+def _registry(folder: FolderLedger, name: str, *, trial: str) -> "ModelRegistry":
+    from labeldp.platform.records.tracking import ModelRegistry  # MLflow takes seconds
+
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(folder.path)
+    store = file_of(uri)
+    if store is not None and not store.exists():  # MLflow would make one
+        raise ValueError(
+            f"{store} does not exist; set MLFLOW_TRACKING_URI to the sweep's tracking store, "
+            f"{folder.identity.tracking_uri}"
+        )
+    run = folder.identity.parent_run_id or ""
+    return ModelRegistry(uri, name, parent_run_id=run, trial=trial)
 
 
 def _files(
