@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy.stats import ttest_ind
@@ -49,10 +50,33 @@ def test_a_heat_map_has_the_mean_of_every_point() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("trainer.tau", "trainer.temperature")
 
 
-def test_each_numeric_axis_has_a_panel_of_means() -> None:
-    first, second = panels(paper_figures.settings(a_grid()))
+def test_what_settings_do_has_shares_all_settings_and_means_along_each() -> None:
+    shares, across, first, second = panels(paper_figures.settings(a_grid()))
+    assert [text.get_text() for text in shares.get_yticklabels()] == ["temperature", "tau"]
+    best = max(line.get_alpha() for line in across.lines if len(line.get_ydata()) == 3)
+    (strongest,) = (line for line in across.lines if line.get_alpha() == best)
+    assert strongest.get_ydata().tolist() == [1, 0.5, 1], "temperature 1, threshold 200"
+    assert [text.get_text() for text in across.get_xticklabels()][-1] == "accuracy, %"
     np.testing.assert_allclose(first.lines[0].get_ydata(), [45.5, 65.5])
     np.testing.assert_allclose(second.lines[0].get_ydata(), [48.0, 58.0, 55.5])
+    assert (first.get_xlabel(), first.get_ylabel()) == ("temperature", "accuracy, %")
+
+
+def test_shares_are_main_effects_adjusted_for_chance() -> None:
+    generator = np.random.default_rng(0)
+    rows = [(a, b, c) for a in (0, 1, 2) for b in ("x", "y") for c in range(20)]
+    table = pd.DataFrame(rows, columns=["a", "b", "c"])
+    table["c"] = generator.uniform(size=len(table))  # an axis of many numbers, without effect
+    table["accuracy"] = 4.0 * table["a"] + 3.0 * (table["b"] == "x")
+    found = paper_figures.shares(table, ["b", "a", "c"])
+    # Var(4 a) = 16 x 2/3 and Var(3 b) = 9 / 4, of all rows but for the adjustment.
+    whole = 32 / 3 + 9 / 4
+    assert list(found)[:2] == ["a", "b"]
+    assert found["a"] == pytest.approx(1 - (9 / 4) / whole * 119 / 117)
+    assert found["b"] == pytest.approx(1 - (32 / 3) / whole * 119 / 118)
+    assert found["c"] < 0.05
+    once = table.assign(d=[str(number) for number in range(len(table))])
+    assert "d" not in paper_figures.shares(once, ["d"])
 
 
 def test_stages_are_points_of_top_k_accuracy_and_lines_of_mean_k() -> None:
