@@ -275,7 +275,9 @@ def _attack(point: Point) -> Cell:
 def _cards(
     finished: Sequence[TrialRecord], styles: Mapping[str, MethodStyle], audience: Audience
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    keys = dict.fromkeys(key for record in finished for key in record.config)
+    keys = dict.fromkeys(
+        key for record in finished for key, value in record.config.items() if value is not None
+    )
     values = {key: [_value(record.config.get(key)) for record in finished] for key in keys}
     shared = {key: mine[0] for key, mine in values.items() if len(set(mine)) == 1}
     cards = [
@@ -285,7 +287,11 @@ def _cards(
             "outcome": _outcome(record),
             "style": styles[record.variant],
             "facts": facts(record, audience),
-            "settings": {key: mine[row] for key, mine in values.items() if key not in shared},
+            "settings": {
+                key: values[key][row]
+                for key, value in record.config.items()
+                if value is not None and key not in shared
+            },
         }
         for row, record in enumerate(finished)
     ]

@@ -124,11 +124,17 @@ def publish(
     register: str | None = None,
     **choice: Any,
 ) -> dict[str, Any]:
-    """Write a trial's public folder `to`, which does not exist yet or is empty.
+    """Write a trial's public folder.
 
-    `trial` begins its hash, or is `best`; `allow_code` is as of `load_model`, `choice` as of
-    `selected`. `registry` is a new file for a record of OpenDP's registry (`registry_record`),
-    `register` a name in MLflow's registry of models.
+    Args:
+        results: Results folder of a sweep.
+        trial: Beginning of its hash, or `best`.
+        to: Folder that does not exist yet or is empty.
+        with_model: Whether to publish the model too.
+        allow_code: As of `load_model`.
+        registry: New file for a record of OpenDP's registry (`registry_record`).
+        register: Name in MLflow's registry of models.
+        **choice: As of `selected`.
 
     Returns:
         Facts for the owner. `left_out` names what stays; `trial` is the trial's own hash, which is

@@ -16,7 +16,7 @@ import pytest
 
 from labeldp.platform.cli import watch
 from labeldp.platform.records.results import ResultsFolder
-from tests.platform.cli.asked import answer, refusal
+from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.sweep.examples import a_record
 from tests.sweeps.conftest import contents
 
@@ -67,7 +67,12 @@ def test_it_counts_what_ended_runs_and_waits(folder: ResultsFolder) -> None:
     names = ("driver", "trials", "done", "waiting", "epsilon_spent", "epsilon_left")
     assert [found[name] for name in names] == ["running", 5, 2, 1, 3.0, 4.5]
     assert found["failed"] == [{"name": "ALIBI", "reason": "<b>it broke</b>"}]
+    assert found["pareto_names"] == ["ALIBI epsilon=1.0"] and found["price_left"] is None
     assert found["best"]["name"] == "ALIBI epsilon=1.0" and found["pareto"] == [[1.0, 0.8]]
+    priced = answer("watch", str(folder.path), "--price-per-hour", "3600")
+    assert priced["price_left"] == pytest.approx(found["seconds_left"], rel=0.1)
+    (folder.path / "state.json").unlink()
+    assert answer("watch", str(folder.path))["driver"] == "starting"
     # A minute for three trials and a quarter: another 32 s for the rest.
     assert found["seconds_left"] == pytest.approx(60 / 3.25 * 1.75, rel=0.1)
 
@@ -81,6 +86,11 @@ def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> Non
     found = answer("watch", str(folder.path))
     assert (found["driver"], found["running"], found["seconds_left"]) == ("ended", [], None)
     assert [each["name"] for each in found["cut_off"]] == ["PATE"]
+    assert "run again, goes on" in words("watch", str(folder.path), "--text")
+    for host, driver in ((os.uname().nodename, "ended"), ("another machine", "running")):
+        now = {**state, "written": time.time(), "host": host}
+        (folder.path / "state.json").write_text(json.dumps(now))
+        assert answer("watch", str(folder.path))["driver"] == driver
     (folder.path / "state.json").unlink()  # of an older version
     assert answer("watch", str(folder.path))["trials"] == 3
 
