@@ -219,7 +219,8 @@ def trade_off(
 
 def column(found: Sequence[Point], styles: Mapping[str, MethodStyle], *, attack: bool) -> Figure:
     """Draw accuracy, or what the attack proved, against epsilon, as wide as a paper's column."""
-    figure = Figure(figsize=(3.3, 2.6), layout="constrained")
+    # A legend above never covers a line.
+    figure = Figure(figsize=(3.3, 2.3 + 0.15 * math.ceil(len(styles) / 2)), layout="constrained")
     axes = figure.add_subplot()
     axes.set_xscale("log")
     scale = _scale(found)
@@ -243,7 +244,7 @@ def column(found: Sequence[Point], styles: Mapping[str, MethodStyle], *, attack:
     _mark_epsilons(axes, found, scale)
     words = by.words if by.of_scores else f"{by.words}, %"
     axes.set(xlabel="epsilon", ylabel="epsilon_m, at least" if attack else words)
-    axes.legend(frameon=False)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 

@@ -367,7 +367,7 @@ def write_figure(found: Sequence[Point], name: str, path: Path) -> None:
     """Write a figure to a file, for its owner alone; its ending is the format.
 
     Args:
-        found: Points of a sweep; trials without an epsilon are a dashed line.
+        found: Points of a sweep; those without an epsilon stand beyond a dotted line.
         name: One of `FIGURES`.
         path: File that ends in .pdf, .svg or .png.
 
