@@ -52,8 +52,8 @@ def _sweeps() -> list[str]:
     return sorted(file.stem for file in Path(labeldp.__file__).parent.glob("sweeps/[a-z]*.py"))
 
 
-def _data_sets() -> Iterable[str]:
-    return resolve_name("labeldp.trainers.data.catalog:DATASETS")  # it loads NumPy
+def _data_sets() -> list[str]:
+    return sorted(resolve_name("labeldp.trainers.data.catalog:DATASETS"))  # it loads NumPy
 
 
 number = partial(option, type=float)

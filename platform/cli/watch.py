@@ -228,7 +228,7 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("epsilon spent", _epsilon(state["epsilon_spent"], state["delta"])),
         ("epsilon left", _epsilon(state["epsilon_left"], state["delta"])),
         ("best so far", best),
-        ("cluster", state["cluster"] or "not known yet"),
+        ("cluster", state["cluster"] or "-"),
     ]
     found += [("Pareto front", each) for each in front[-_MOST_NAMES:]]
     found += [("running", name) for name in running[:_MOST_NAMES]]

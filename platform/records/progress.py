@@ -86,7 +86,7 @@ class SweepProgress(Steps):
         begun = sum(min(1.0, done / of) for _, done, of in self._training.values())
         done = self._ended - self._skipped + begun
         left = self._total - self._skipped - done
-        if left < 1e-9 or not done:
+        if left < 1e-9 or done < 0.1:  # the first epochs tell nothing
             return ""
         seconds = (time.monotonic() - self._started) / done * left
         return f" (about {duration(seconds)} left)"

@@ -174,7 +174,8 @@ class Recorder(Unsaved, tune.Callback):
             "epsilon_spent": totals["epsilon_private"],
             "epsilon_planned": most,
             "delta": totals["delta"],
-            "cluster": in_use(),
+            # At the end the cluster may be what broke.
+            "cluster": "" if now else in_use(),
         }
         with suppress(ValueError):  # a sweep goes on without the page that reads this file
             write_json(sweep.folder.path / "state.json", state)

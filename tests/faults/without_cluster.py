@@ -17,6 +17,7 @@ from ray._private.dict import flatten_dict
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.records import tracking
 from labeldp.platform.sweep import open_sweep, trial_runs
+from labeldp.platform.sweep import recorder as recording
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import EarlyStops, Keeper, tune_trial
@@ -42,6 +43,7 @@ def without_cluster() -> Iterator[None]:
     with (
         patch.object(open_sweep, "connected", _connected),
         patch.object(trial_runs, "_run_trials", _run_trials),
+        patch.object(recording, "in_use", str),
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),
