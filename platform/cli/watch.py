@@ -20,6 +20,7 @@ import time
 from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from string import Template
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -30,19 +31,8 @@ SECONDS = 2.0
 _MOST_NAMES = 12
 #: A driver whose process is not found here may be on another machine, if it wrote so lately.
 _FRESH_SECONDS = 60.0
-_STYLE = """:root{color-scheme:light dark}body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;
-max-width:60em;padding:0 1em}table{border-collapse:collapse}td,th{padding:.15em 1.2em .15em 0;
-text-align:left;vertical-align:top;overflow-wrap:anywhere}th{white-space:nowrap}
-progress{width:100%;max-width:46em}svg{width:100%;max-width:46em}text{fill:currentColor;
-font-size:13px}"""
-#: It loads the page again in place, so that a reader keeps the place and the focus.
-_SCRIPT = f"""setInterval(async () => {{
-  const reply = await fetch(location.href).catch(() => null);
-  const text = reply && reply.ok ? await reply.text() : null;
-  const found = text && new DOMParser().parseFromString(text, "text/html");
-  document.title = found ? found.title : "labeldp watch has ended";
-  if (found) document.querySelector("main").replaceWith(found.querySelector("main"));
-}}, {1000 * SECONDS:.0f});"""
+_PAGE = Template((Path(__file__).parents[1] / "report/templates/watch.html").read_text())
+_SCRIPT = _PAGE.template.partition("<script>")[2].partition("</script>")[0]
 _RULES = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
 _RULES += "script-src 'sha256-{}'"
 
@@ -251,20 +241,14 @@ def _epsilon(value: float | None, delta: float | None) -> str:
 
 def page(state: Mapping[str, Any]) -> str:
     """Return the page, whose script loads it again; it fetches nothing from elsewhere."""
-    title = html.escape(f"{state['sweep']}: {state['done']} of {state['trials']}")
+    told = {name: html.escape(str(state[name])) for name in ("sweep", "done", "trials")}
     cells = "".join(
         f"<tr><th scope=row>{html.escape(name)}<td>{html.escape(text)}"
         for name, text in rows(state)
     )
     ended = state["done"] + len(state["failed"])
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width"><link rel="icon" href="data:,">'
-        f"<title>{title}</title><style>{_STYLE}</style><main><h1>{html.escape(state['sweep'])}"
-        f'</h1><progress aria-label="trials that ended" value="{ended}" '
-        f'max="{max(1, state["trials"])}"></progress><p>For the owner of the labels alone.'
-        f"<table>{cells}</table>{_drawing(state)}</main><script>{_SCRIPT}</script>"
-    )
+    most = max(1, state["trials"])
+    return _PAGE.substitute(told, ended=ended, most=most, cells=cells, drawing=_drawing(state))
 
 
 def _drawing(state: Mapping[str, Any]) -> str:

@@ -11,8 +11,8 @@ import secrets
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -329,42 +329,41 @@ class Tracker:
         self._client.set_terminated(self.parent_run_id, status)
 
 
-class ModelRegistry:
-    """A name in a store's registry, for the model that is published of a trial of that store."""
+def registration(
+    uri: str, name: str, *, parent_run_id: str, trial: str
+) -> Callable[[Path, str, dict[str, Any]], str]:
+    """Return what registers the published model of a trial as a version of `name`.
 
-    def __init__(self, uri: str, name: str, *, parent_run_id: str, trial: str) -> None:
-        """Find the trial's run; it raises `ValueError` without a registry, or for a bad name."""
-        self._uri = uri
-        self._name = name
-        with explained(uri):
-            self._client = MlflowClient(tracking_uri=uri)
-            try:
-                self._client.get_registered_model(name)
-            except MlflowException as error:
-                if error.error_code != _NO_SUCH_RUN[0]:
-                    raise
-            experiment = self._client.get_run(parent_run_id).info.experiment_id
-            runs = self._client.search_runs([experiment], f"tags.config_hash = '{trial}'")
-            if not runs:
-                raise ValueError(f"{shown(uri)} has no run of trial {trial}; run the sweep again")
-            self._run = runs[0].info
+    It takes the model's folder, a card and tags, and returns the address in MLflow. `ValueError`
+    before: the store has no registry or run of the trial, or takes no such name.
+    """
+    with explained(uri):
+        client = MlflowClient(tracking_uri=uri)
+        known = True
+        try:
+            client.get_registered_model(name)
+        except MlflowException as error:
+            known = False
+            if error.error_code != _NO_SUCH_RUN[0]:
+                raise
+        experiment = client.get_run(parent_run_id).info.experiment_id
+        runs = client.search_runs([experiment], f"tags.config_hash = '{trial}'")
+        if not runs:
+            raise ValueError(f"{shown(uri)} has no run of trial {trial}; run the sweep again")
 
-    def add(self, model: Path, card: str, **tags: object) -> str:
-        """Register a published model with its card, and return its address in MLflow."""
+    def add(model: Path, card: str, tags: dict[str, Any]) -> str:
         # A folder of its own: an earlier version keeps its model.
         below = f"published/{secrets.token_hex(4)}"
-        with explained(self._uri):
-            log_model(self._client, self._run.run_id, model, below=below)
-            with suppress(MlflowException):  # it is there
-                self._client.create_registered_model(self._name)
-            version = self._client.create_model_version(
-                self._name,
-                f"{self._run.artifact_uri}/{below}",
-                self._run.run_id,
-                tags=tags,
-                description=card,
-            )
-        return f"models:/{self._name}/{version.version}"
+        run = runs[0].info
+        with explained(uri):
+            log_model(client, run.run_id, model, below=below)
+            if not known:
+                client.create_registered_model(name)
+            place = f"{run.artifact_uri}/{below}"
+            made = client.create_model_version(name, place, run.run_id, tags, description=card)
+        return f"models:/{name}/{made.version}"
+
+    return add
 
 
 def _explain(uri: str, error: Exception) -> str:

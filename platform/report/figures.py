@@ -272,20 +272,18 @@ def _scale(points: Sequence[Point]) -> _Scale:
 def _side_by_side(points: Sequence[Point], heights: Sequence[float], scale: _Scale) -> list[float]:
     """Return places along epsilon; markers of methods that would cover each other stand apart."""
     room = _MARKER * (max(heights, default=0.0) - min(heights, default=0.0))
-    epsilons = [same_epsilon(point.epsilon) for point in points]
-    groups: list[list[int]] = []
-    for place in sorted(range(len(points)), key=lambda each: (epsilons[each], heights[each])):
-        last = groups[-1][-1] if groups else place
-        if groups and epsilons[last] == epsilons[place] and heights[place] - heights[last] <= room:
-            groups[-1].append(place)
-        else:
-            groups.append([place])
-    places = [scale.at(point.epsilon) for point in points]
-    for group in groups:
-        names = sorted({points[place].variant for place in group}, key=str.casefold)
+    places = []
+    for point, height in zip(points, heights, strict=True):
+        near = [
+            other.variant
+            for other, its in zip(points, heights, strict=True)
+            if same_epsilon(other.epsilon) == same_epsilon(point.epsilon)
+            and (other is point or abs(its - height) <= room)
+        ]
+        names = sorted({*near}, key=str.casefold)
         step = (scale.end / scale.low) ** min(_MARKER / 3, 0.1 / len(names))
-        for place in group:
-            places[place] *= step ** (names.index(points[place].variant) - (len(names) - 1) / 2)
+        shift = names.index(point.variant) - (len(names) - 1) / 2
+        places.append(scale.at(point.epsilon) * step**shift)
     return places
 
 

@@ -27,12 +27,12 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import TYPE_CHECKING, Any, Union, get_args, get_origin, get_type_hints
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
 
@@ -73,9 +73,6 @@ from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
 from labeldp.trainers.settings.training import OwnModel
-
-if TYPE_CHECKING:
-    from labeldp.platform.records.tracking import ModelRegistry
 
 PAGE = "report.html"
 #: Text of the owner's that is shorter may stand in a card by chance.
@@ -167,24 +164,20 @@ def publish(
         files[NIST_PAGE] = nist_answers(found, noise=public.noise).encode()
     # A second look at the bytes: whatever was forgotten above is refused here.
     search({**files, "the registry's record": record}, folder=folder, records=[chosen.record])
-    models = None
+    register_as = None
     if register is not None:
         if allow_code or "model/model.json" not in files:
             raise ValueError(
                 f"--register is {register!r}, but MLflow would find no model that it can load: "
                 "none was kept, --without-model leaves it out, or its network is your own code"
             )
-        models = _registry(folder, register, trial=chosen.record.hash)
+        register_as = _registration(folder, register, trial=chosen.record.hash)
     write_folder(to, with_signature(files))
     registered = None
-    if models is not None:
+    if register_as is not None:
         try:
-            registered = models.add(
-                to / "model",
-                files["run_card.md"].decode(),
-                epsilon=chosen.cost.epsilon,
-                delta=chosen.cost.delta,
-            )
+            tags = {"epsilon": chosen.cost.epsilon, "delta": chosen.cost.delta}
+            registered = register_as(to / "model", files["run_card.md"].decode(), tags)
         except ValueError:
             shutil.rmtree(to)  # all of it, or nothing
             raise
@@ -210,8 +203,8 @@ def publish(
     }
 
 
-def _registry(folder: FolderLedger, name: str, *, trial: str) -> "ModelRegistry":
-    from labeldp.platform.records.tracking import ModelRegistry  # MLflow takes seconds
+def _registration(folder: FolderLedger, name: str, *, trial: str) -> Callable[..., str]:
+    from labeldp.platform.records.tracking import registration  # MLflow takes seconds
 
     uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(folder.path)
     store = file_of(uri)
@@ -221,7 +214,7 @@ def _registry(folder: FolderLedger, name: str, *, trial: str) -> "ModelRegistry"
             f"{folder.identity.tracking_uri}"
         )
     run = folder.identity.parent_run_id or ""
-    return ModelRegistry(uri, name, parent_run_id=run, trial=trial)
+    return registration(uri, name, parent_run_id=run, trial=trial)
 
 
 def _files(
