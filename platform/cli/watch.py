@@ -121,7 +121,7 @@ class Watched:
             "epsilon_spent": spent,
             "epsilon_left": left,
             "delta": told.get("delta"),
-            "cluster": told.get("cluster"),
+            "cluster": told.get("cluster") if alive else None,
             "seconds_left": seconds,
             "price_left": seconds and self._price and seconds / 3600 * self._price,
         }

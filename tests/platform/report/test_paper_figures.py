@@ -10,6 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import ttest_ind
 
+from docs import pate_figures
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
@@ -105,7 +106,7 @@ def test_a_folder_gets_what_it_has_data_for_and_canaries_stay_with_the_owner(
 
 def test_the_plurality_has_every_query_the_likely_answers_and_the_papers_cost() -> None:
     aggregator = ConfidentGNMax(threshold=150.0, sigma1=20.0, sigma2=10.0)
-    figure = paper_figures.plurality(VOTES, aggregator, delta=1e-5)
+    figure = pate_figures.plurality(VOTES, aggregator, delta=1e-5)
     left, right = panels(figure)
     heights = np.array([bar.get_height() for bar in left.patches])
     costs = aggregator.costs(VOTES, Accounting.COUNTS)
@@ -117,7 +118,7 @@ def test_the_plurality_has_every_query_the_likely_answers_and_the_papers_cost() 
 
 def test_less_noise_costs_more_and_answers_better_by_both_maxima() -> None:
     generator = np.random.default_rng(0)
-    figure = paper_figures.noisy_maxima(VOTES, (10.0, 80.0), delta=1e-5, generator=generator)
+    figure = pate_figures.noisy_maxima(VOTES, (10.0, 80.0), delta=1e-5, generator=generator)
     lines = panels(figure)[0].lines
     for line in lines:
         (dear, right), (cheap, less) = line.get_xydata()
