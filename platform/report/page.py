@@ -57,7 +57,7 @@ from labeldp.platform.report.pareto import (
     row_of,
     settings_beside_epsilon,
 )
-from labeldp.platform.report.wording import bound, number
+from labeldp.platform.report.wording import bound, number, short_key
 from labeldp.platform.settings.metrics import (
     SCORES,
     ChooseBy,
@@ -172,11 +172,6 @@ def page(
         many_cards=len(cards) > MOST_OPEN_CARDS,
         failed=[(title_of(record), record.reason) for record in failed],
     )
-
-
-def short_key(key: str) -> str:
-    """Return the last part of a dotted key, in words."""
-    return key.rpartition(".")[2].replace("_", " ")
 
 
 def title_of(record: TrialRecord) -> str:

@@ -37,7 +37,7 @@ from labeldp.platform.report.figures import (
     styles_of,
 )
 from labeldp.platform.report.pareto import Point, points, same_epsilon, settings_beside_epsilon
-from labeldp.platform.report.wording import bound, number
+from labeldp.platform.report.wording import bound, number, short_key
 from labeldp.trainers.data.files import private_folder
 
 #: Figures for a paper by name, and the formats that they are written in.
@@ -137,7 +137,7 @@ def learned(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Figure
     (Papernot et al. 2018, Figure 4), means over the other axes. None without an axis.
     """
     table = _table(found)
-    keys = [key for key in ("variant", *_axes_of(table)) if table[key].nunique() > 1]
+    keys = [key for key in ("line", *_axes_of(table)) if table[key].nunique() > 1]
     # Accuracy against epsilon is a figure of its own.
     beside = [key for key in keys if key in settings_beside_epsilon(found)]
     numeric = [key for key in beside if pd.api.types.is_numeric_dtype(table[key])]
@@ -151,7 +151,7 @@ def learned(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Figure
     if several:
         left, right = parts[0].subplots(1, 2, width_ratios=(1, 2))
         every = shares(table, keys)
-        names = [_in_words(key) for key in every]
+        names = [short_key(key) for key in every]
         left.barh(names, [100 * share for share in every.values()], color=COLORS["mb"])
         left.set(xlabel=f"share of the variance of {words.removesuffix(', %')}, %", xlim=(0, 100))
         left.invert_yaxis()
@@ -162,12 +162,12 @@ def learned(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Figure
         for axes in panels[len(own) :]:
             axes.set_visible(False)
         for axes, key in zip(panels, own, strict=False):
-            for variant, mine in table.dropna(subset=[key]).groupby("variant"):
+            for variant, mine in table.dropna(subset=[key]).groupby("line"):
                 line = mine.groupby(key)["accuracy"].mean()
                 joined = "-" if len(line) <= _JOINED else "none"
                 look = styles[str(variant)]
                 axes.plot(line.index, line, joined, color=look.color, marker=look.marker)
-            axes.set(xlabel=_in_words(key), ylabel=words)
+            axes.set(xlabel=short_key(key), ylabel=words)
             if _is_wide(table[key]):
                 axes.set_xscale("log")
     return figure
@@ -219,17 +219,13 @@ def _parallel(
             axes.text(y=height, s=text, va="center", fontsize="small", color=SOFT, **side)
     rank = table["accuracy"].rank(pct=True)
     for row in spread(list(rank.sort_values().index), _MOST_LINES):
-        look = styles[str(table["variant"][row])]
+        look = styles[str(table["line"][row])]
         line = [heights[key][row] for key in keys]
         axes.plot(line, color=look.color, alpha=0.15 + 0.8 * rank[row] ** 2, linewidth=1.3)
-    axes.set_xticks(range(len(keys)), [*map(_in_words, keys[:-1]), words])
+    axes.set_xticks(range(len(keys)), [*map(short_key, keys[:-1]), words])
     axes.set_xlim(-0.15 * len(keys), len(keys) - 0.8)
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
-
-
-def _in_words(key: str) -> str:
-    return {"variant": "line"}.get(key, key.rpartition(".")[2].replace("_", " "))
 
 
 def _is_wide(values: pd.Series) -> bool:
@@ -437,17 +433,15 @@ def _table(found: Iterable[Point]) -> pd.DataFrame:
     rows = []
     for each in found:
         point = {
-            key: value if isinstance(value, int | float) else number(value)
+            key: value if type(value) in (int, float) else number(value)
             for key, value in each.point
         }
         unit = 1.0 if each.accuracy_by.of_scores else 100.0
-        rows.append({"variant": each.variant, **point, "accuracy": unit * each.accuracy})
-    return pd.DataFrame(rows, columns=None if rows else ["variant", "accuracy"])
+        rows.append({"line": each.variant, **point, "accuracy": unit * each.accuracy})
+    return pd.DataFrame(rows, columns=None if rows else ["line", "accuracy"])
 
 
 def _axes_of(table: pd.DataFrame) -> list[str]:
     return [
-        key
-        for key in table.columns
-        if key not in ("variant", "accuracy") and table[key].nunique() > 1
+        key for key in table.columns if key not in ("line", "accuracy") and table[key].nunique() > 1
     ]

@@ -63,6 +63,18 @@ def test_what_settings_do_has_shares_all_settings_and_means_along_each() -> None
     assert (first.get_xlabel(), first.get_ylabel()) == ("temperature", "accuracy, %")
 
 
+def test_axes_of_any_kind_are_drawn() -> None:
+    records = [
+        a_record(f"{flag}{size}", point={"a.flag": flag, "a.size": size}, accuracy=0.5 + 0.1 * flag)
+        for flag in (False, True)
+        for size in (None, 1, 50.0)
+    ]
+    records.append(a_record("e", variant="other", accuracy=0.4))  # it has no axis
+    shares, across = panels(paper_figures.settings(records))
+    assert {text.get_text() for text in shares.get_yticklabels()} == {"line", "flag", "size"}
+    assert {"False", "True", "None", "50"} <= {text.get_text() for text in across.texts}
+
+
 def test_shares_are_main_effects_adjusted_for_chance() -> None:
     generator = np.random.default_rng(0)
     rows = [(a, b, c) for a in (0, 1, 2) for b in ("x", "y") for c in range(20)]
