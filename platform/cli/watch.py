@@ -85,7 +85,8 @@ class Watched:
         told = _read(self.folder / "state.json")
         every = self.trials()
         alive = _is_alive(self.folder, told)
-        running = list(told.get("running", ()))
+        ended = {trial["name"] for trial in every}
+        running = [each for each in told.get("running", ()) if each["name"] not in ended]
         trials = told.get("trials") or len(every)
         metric = told.get("metric", "accuracy")
         sign = -1.0 if told.get("smaller_is_better") else 1.0
@@ -97,7 +98,7 @@ class Watched:
         front = pareto(points, sign=sign)
         spent = told.get("epsilon_spent")
         planned = told.get("epsilon_planned")
-        seconds = _left(told, ended=len(every)) if alive else None
+        seconds = _left({**told, "running": running}, ended=len(every)) if alive else None
         left = None if planned is None or spent is None else max(0.0, planned - spent)
         return {
             "sweep": _read(self.folder / "sweep.json").get("sweep", self.folder.name),
@@ -129,7 +130,8 @@ class Watched:
 
 def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is shown of a record; without privacy it has no epsilon."""
-    point = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in record["point"].items())
+    values = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in record["point"].items()}
+    point = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())
     numbers = {name: float(value) for name, value in record["metrics"].items() if "/" not in name}
     return {
         "name": f"{record['variant']} {point}".strip(),
