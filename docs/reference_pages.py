@@ -22,6 +22,11 @@ from labeldp.platform.cli.config_keys import KeyFacts, all_keys
 #: Headings of a docstring.
 _SECTIONS = ("Args", "Attributes", "Returns", "Raises", "Yields")
 
+#: Keys of a section that the overview names.
+_NAMED = 4
+#: A longer signature is broken.
+_LINE = 70
+
 #: Promised names of Python: module -> names. Those of `labeldp` are all that it exports.
 _PROMISED = {
     "labeldp": tuple(name for name in labeldp.__all__ if not name.startswith("_")),
@@ -56,47 +61,48 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
 
 def pages() -> dict[str, str]:
     """Return the pages by name, in Markdown."""
-    return {
-        "configuration": _configuration(),
-        "command_line": _command_line(),
-        "python": _python(),
-    }
+    return {**_configuration(), "command_line": _command_line(), **_python()}
 
 
-def _configuration() -> str:
+def _configuration() -> dict[str, str]:
+    """An overview, and a page for each section of a trial's keys and for each method."""
     rows = all_keys()
     unsaid = [facts.key for facts in rows if not facts.meaning]
     if unsaid:
         raise ValueError(f"{unsaid[0]} has no meaning; state it in its field's key()")
-    shared = [facts for facts in rows if not facts.methods]
-    own: dict[str, list[KeyFacts]] = {}
+    parts: dict[str, list[KeyFacts]] = {}
     for facts in rows:
-        for method in facts.methods:
-            own.setdefault(method, []).append(facts)
-    parts = [
+        section = facts.key.partition(".")[0] if "." in facts.key else "a trial"
+        for name in [f"method={method}" for method in facts.methods] or [section]:
+            parts.setdefault(name, []).append(facts)
+    made = {}
+    lines = [
         "# Configuration keys",
         "",
         "Every key of a trial: `key=value` on the command line of a sweep fixes it, `key=[a,b]` "
         "makes it an axis; a [file](../sweeps.md#files-of-settings) (`--config FILE.yaml`) sets "
-        "many. `labeldp config METHOD` prints the same tables.",
+        "many. `labeldp config METHOD --match TEXT` searches them.",
         "",
-        "## Of every trial",
-        "",
-        *_table(shared),
+        "| section | keys |",
+        "|---|---|",
     ]
-    for method, keys in own.items():
-        parts += ["", f"## method={method}", "", *_table(keys)]
-    return "\n".join(parts) + "\n"
+    for name, keys in parts.items():
+        page = name.replace("=", "_").replace(" ", "_")
+        head = [f"# Configuration: {name}", "", "[All sections](../configuration.md)", ""]
+        made[f"configuration/{page}"] = "\n".join([*head, *_listed(keys)]) + "\n"
+        words = ", ".join(f"`{facts.key}`" for facts in keys[:_NAMED])
+        more = f" and {len(keys) - _NAMED} more" if len(keys) > _NAMED else ""
+        lines.append(f"| [{name}](configuration/{page}.md) | {words}{more} |")
+    return {"configuration": "\n".join(lines) + "\n", **made}
 
 
-def _table(rows: list[KeyFacts]) -> list[str]:
-    head = ["| key | type | default | bounds | meaning |", "|---|---|---|---|---|"]
-    cells = ((f"`{f.key}`", f.type, f"`{f.default}`", f.bounds, f.meaning) for f in rows)
-    return head + ["| " + " | ".join(_cell(text) for text in row) + " |" for row in cells]
-
-
-def _cell(text: Any) -> str:
-    return " ".join(str(text).split()).replace("|", "\\|")
+def _listed(rows: list[KeyFacts]) -> list[str]:
+    """An item for each key: a table would break long keys in the middle."""
+    found = []
+    for facts in rows:
+        kind = "; ".join(filter(None, (facts.type, facts.bounds)))
+        found += [f"- `{facts.key}` = `{facts.default}`", "", f"    {facts.meaning} *({kind})*", ""]
+    return found
 
 
 def _command_line() -> str:
@@ -116,12 +122,23 @@ def _usage(verb: Verb) -> str:
     return formatter.getvalue()
 
 
-def _python() -> str:
-    parts = ["# Python interface", "", "[Python](../python.md) shows them at work.", ""]
+def _python() -> dict[str, str]:
+    """An overview with every function, and a page for each class."""
+    overview = ["# Python interface", "", "[Python](../python.md) shows them at work.", ""]
+    functions = []
+    made = {}
     for module, names in _PROMISED.items():
         for name in names:
-            parts += _described(getattr(import_module(module), name), f"{module}.{name}", level=2)
-    return "\n".join(parts) + "\n"
+            thing = getattr(import_module(module), name)
+            title = f"{module}.{name}"
+            if not inspect.isclass(thing):
+                functions += _described(thing, title, level=2)
+                overview.append(f"- [`{title}`](#{re.sub('[^a-z0-9_]', '', title.lower())})")
+                continue
+            made[f"python/{name}"] = "\n".join(_described(thing, title, level=1)) + "\n"
+            first = (inspect.getdoc(thing) or "").partition("\n")[0]
+            overview.append(f"- [`{title}`](python/{name}.md): {first}")
+    return {"python": "\n".join([*overview, "", *functions]) + "\n", **made}
 
 
 def _described(thing: Any, name: str, *, level: int) -> list[str]:
@@ -138,10 +155,27 @@ def _described(thing: Any, name: str, *, level: int) -> list[str]:
 
 
 def _signature(thing: Any) -> str:
+    """Return a signature; of a long one, each parameter has a line."""
     try:
-        return re.sub(r"labeldp(\.\w+)*\.|typing\.|numpy\.", "", str(inspect.signature(thing)))
+        text = re.sub(r"labeldp(\.\w+)*\.|typing\.|numpy\.", "", str(inspect.signature(thing)))
     except ValueError:  # of a class without a docstring
         return "(...)"
+    if len(text) <= _LINE:
+        return text
+    given, arrow, returns = text.rpartition(") -> ")
+    if not arrow:
+        given = text.rpartition(")")[0]
+    lines = [""]
+    for letter in given.removeprefix("("):
+        lines[-1] += letter
+        whole = lines[-1]
+        if letter == "," and all(whole.count(a) == whole.count(b) for a, b in ("[]", "()", "{}")):
+            lines.append("")
+    return (
+        "(\n"
+        + "".join(f"    {line.strip().rstrip(',')},\n" for line in lines)
+        + (f") -> {returns}" if arrow else ")")
+    )
 
 
 def _prose(text: str) -> str:

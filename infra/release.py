@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -49,7 +50,8 @@ def main() -> None:
     given.to.mkdir(parents=True, exist_ok=True)
     files = build(given.to)
     tested = [try_wheel(files[0], python, given.to) for python in given.python or PYTHONS]
-    (given.to / "tested.json").write_text(json.dumps(statement(files, tested), indent=2))
+    stated = statement(files, tested, images(version))
+    (given.to / "tested.json").write_text(json.dumps(stated, indent=2))
     sign(given.to, given.key)
     print(f"{given.to} has labeldp {version}; set the tag by hand: git tag -s v{version}")
 
@@ -111,7 +113,44 @@ def try_wheel(wheel: Path, python: str, folder: Path) -> dict[str, Any]:
     return {"python": whole, "version": said, "examples": list(EXAMPLES), "packages": listed.name}
 
 
-def statement(files: Sequence[Path], tested: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def images(version: str) -> list[dict[str, Any]]:
+    """Build the images where Docker is, and return their names and digests.
+
+    Elsewhere `tests/infra` reads their files. A base is the newest of its tag; its digest stands
+    beside the image's.
+    """
+    if shutil.which("docker") is None:
+        print("no docker here: images are not built")
+        return []
+    commit = run("git", "-C", ROOT, "rev-parse", "HEAD").stdout.strip()
+    found = []
+    for file in ("Dockerfile", "Dockerfile.gpu", "Dockerfile.mlflow"):
+        name = f"labeldp{Path(file).suffix.replace('.', '-')}:{version}"
+        text = (ROOT / "infra" / "docker" / file).read_text()
+        bases = {base for base in re.findall(r"^FROM (\S+)", text, re.M) if "labeldp" not in base}
+        newest = ["--pull"] if bases else []
+        of_commit = ["--build-arg", f"GIT_COMMIT={commit}"]
+        place = ROOT / "infra" / "docker" / file
+        run("docker", "build", "-f", place, "-t", name, *newest, *of_commit, ROOT)
+        ids = [_inspected("{{.Id}}", name)]
+        ids += [_inspected("{{index .RepoDigests 0}}", base) for base in sorted(bases)]
+        digests = [each.rpartition(":")[2] for each in ids]
+        found += [
+            {"name": each, "digest": {"sha256": digest}}
+            for each, digest in zip([name, *sorted(bases)], digests, strict=True)
+        ]
+    return found
+
+
+def _inspected(what: str, image: str) -> str:
+    return run("docker", "image", "inspect", "--format", what, image).stdout.strip()
+
+
+def statement(
+    files: Sequence[Path],
+    tested: Sequence[dict[str, Any]],
+    images: Sequence[dict[str, Any]] = (),
+) -> dict[str, Any]:
     """Return what was tested, as an in-toto statement with the predicate `test-result`."""
     commit = run("git", "-C", ROOT, "rev-parse", "HEAD").stdout.strip()
     return {
@@ -127,6 +166,7 @@ def statement(files: Sequence[Path], tested: Sequence[dict[str, Any]]) -> dict[s
                 for example in each["examples"]
             ],
             "environments": list(tested),
+            "images": list(images),
         },
     }
 

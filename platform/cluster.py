@@ -216,6 +216,19 @@ def telling_of_lost_nodes(say: Callable[[str], None]) -> Iterator[None]:
         watch.join()
 
 
+def in_use() -> str:
+    """Return how much of the cluster is taken, by other work too, in words."""
+    nodes = sum(node["Alive"] for node in known_nodes())
+    total = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray gives it no types
+    free = ray.available_resources()  # type: ignore[no-untyped-call]
+    parts = [
+        f"{total[kind] - free.get(kind, 0.0):g} of {total[kind]:g} {words}"
+        for kind, words in (("CPU", "cores"), ("GPU", "GPUs"))
+        if kind in total
+    ]
+    return f"{', '.join(parts)} in use, on {nodes} node{'s' * (nodes != 1)}"
+
+
 def beside_driver(kind: type, **options: Any) -> Any:
     """Return a class whose instances are actors on the driver's node, which take no core."""
     here = ray.get_runtime_context().get_node_id()

@@ -61,6 +61,8 @@ def test_the_site_is_built_and_nothing_is_missing(tmp_path: Path) -> None:
         assert f"labeldp {verb.words}" in pages["command_line"]
     for name in labeldp.__all__:
         assert name.startswith("_") or f"labeldp.{name}" in pages["python"]
+    assert "predict_proba" in pages["LabelPrivateClassifier"]
+    assert "trainer.aggregator" in pages["method_pate"] and "data.path" in pages["data"]
     # It works from the file system, and nothing is fetched from elsewhere.
     for name, page in pages.items():
         fetched = re.findall(r'<(?:script|link|img)[^>]*(?:src|href)="(https?:[^"]+)"', page)

@@ -8,6 +8,8 @@ looks into each trial's record once, and again only if the file has changed.
 [(1.0, 0.7), (4.0, 0.9)]
 """
 
+import base64
+import hashlib
 import html
 import json
 import math
@@ -18,6 +20,7 @@ import time
 from collections.abc import Iterable, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from string import Template
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -28,16 +31,18 @@ SECONDS = 2.0
 _MOST_NAMES = 12
 #: A driver whose process is not found here may be on another machine, if it wrote so lately.
 _FRESH_SECONDS = 60.0
-_STYLE = """:root{color-scheme:light dark}body{font:15px/1.45 system-ui,sans-serif;margin:2em auto;
-max-width:60em;padding:0 1em}table{border-collapse:collapse}td,th{padding:.15em 1.2em .15em 0;
-text-align:left;vertical-align:top}svg{width:100%;max-width:46em}"""
+_PAGE = Template((Path(__file__).parents[1] / "report/templates/watch.html").read_text())
+_SCRIPT = _PAGE.template.partition("<script>")[2].partition("</script>")[0]
+_RULES = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
+_RULES += "script-src 'sha256-{}'"
 
 
 class Watched:
     """A results folder, and what was read of it."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, price_per_hour: float | None = None) -> None:
         """Watch `folder`; raises `ValueError` if it holds no sweep."""
+        self._price = price_per_hour
         self.folder = folder.expanduser().absolute()
         self._trials: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
         if not (self.folder / "sweep.json").exists():
@@ -80,7 +85,8 @@ class Watched:
         told = _read(self.folder / "state.json")
         every = self.trials()
         alive = _is_alive(self.folder, told)
-        running = list(told.get("running", ()))
+        ended = {trial["name"] for trial in every}
+        running = [each for each in told.get("running", ()) if each["name"] not in ended]
         trials = told.get("trials") or len(every)
         metric = told.get("metric", "accuracy")
         sign = -1.0 if told.get("smaller_is_better") else 1.0
@@ -88,12 +94,15 @@ class Watched:
         private = [trial for trial in done if {"epsilon", metric} <= trial["metrics"].keys()]
         private.sort(key=lambda trial: sign * trial["metrics"][metric])
         points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in private]
+        names = [trial["name"] for trial in private]
+        front = pareto(points, sign=sign)
         spent = told.get("epsilon_spent")
         planned = told.get("epsilon_planned")
+        seconds = _left({**told, "running": running}, ended=len(every)) if alive else None
         left = None if planned is None or spent is None else max(0.0, planned - spent)
         return {
             "sweep": _read(self.folder / "sweep.json").get("sweep", self.folder.name),
-            "driver": "running" if alive else "ended",
+            "driver": ("running" if told else "starting") if alive else "ended",
             "trials": trials,
             "waiting": max(0, trials - len(every) - len(running)),
             "running": running if alive else [],
@@ -106,19 +115,23 @@ class Watched:
             ],
             "metric": metric,
             "best": private[-1] if private else None,
-            "pareto": pareto(points, sign=sign),
+            "pareto": front,
+            "pareto_names": [names[points.index(point)] for point in front],
             "points": points,
+            "names": names,
             "epsilon_spent": spent,
             "epsilon_left": left,
             "delta": told.get("delta"),
-            "cluster": told.get("cluster"),
-            "seconds_left": _left(told, ended=len(every)) if alive else None,
+            "cluster": told.get("cluster") if alive else None,
+            "seconds_left": seconds,
+            "price_left": seconds and self._price and seconds / 3600 * self._price,
         }
 
 
 def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is shown of a record; without privacy it has no epsilon."""
-    point = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in record["point"].items())
+    values = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in record["point"].items()}
+    point = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())
     numbers = {name: float(value) for name, value in record["metrics"].items() if "/" not in name}
     return {
         "name": f"{record['variant']} {point}".strip(),
@@ -150,7 +163,8 @@ def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:
-        return bool(time.time() - told.get("written", 0.0) < _FRESH_SECONDS)
+        here = told.get("host") == os.uname().nodename
+        return not here and bool(time.time() - told.get("written", 0.0) < _FRESH_SECONDS)
     except PermissionError:
         pass  # it is somebody else's
     return True
@@ -187,22 +201,28 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{state['done']} done, {len(state['failed'])} failed, {len(running)} running, "
         f"{state['waiting']} waiting"
     )
-    front = "; ".join(f"{y:.4g} at epsilon {x:.4g}" for x, y in state["pareto"])
+    front = [
+        f"{state['metric']} {y:.4g} at epsilon {x:.4g}: {name}"
+        for (x, y), name in zip(state["pareto"], state["pareto_names"], strict=True)
+    ]
+    again = "; the sweep's command, run again, goes on from here"
+    left = state["waiting"] + len(state["cut_off"])
     best = "none"
     if state["best"] is not None:
         metrics = state["best"]["metrics"]
         figure = f"{state['metric']} {metrics[state['metric']]:.4g}"
         best = f"{state['best']['name']}: {figure}, epsilon {metrics['epsilon']:.4g}"
     found = [
-        ("driver", state["driver"]),
-        ("trials", f"{numbers}, of {state['trials']}"),
+        ("driver", f"{state['driver']}{again if state['driver'] == 'ended' and left else ''}"),
+        ("trials", f"{numbers}, of {state['trials'] or 'a number that is not known yet'}"),
         ("time to go", _hours(state["seconds_left"])),
+        *([("money to go", f"{state['price_left']:.2f}")] if state["price_left"] else []),
         ("epsilon spent", _epsilon(state["epsilon_spent"], state["delta"])),
         ("epsilon left", _epsilon(state["epsilon_left"], state["delta"])),
         ("best so far", best),
-        ("Pareto front", front or "-"),
-        ("cluster", state["cluster"] or "unknown"),
+        ("cluster", state["cluster"] or "-"),
     ]
+    found += [("Pareto front", each) for each in front[-_MOST_NAMES:]]
     found += [("running", name) for name in running[:_MOST_NAMES]]
     found += [("cut off", each["name"]) for each in state["cut_off"][:_MOST_NAMES]]
     failed = state["failed"][:_MOST_NAMES]
@@ -211,41 +231,41 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 def _hours(seconds: float | None) -> str:
     if seconds is None:
-        return "-"
+        return "not known"
     return f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.0f} min"
 
 
 def _epsilon(value: float | None, delta: float | None) -> str:
     if value is None:
-        return "unknown"
+        return "not known yet"
     return f"{value:.4g}{f' at delta {delta:g}' if delta else ''}"
 
 
 def page(state: Mapping[str, Any]) -> str:
-    """Return the page, which loads itself again; it has no script, and fetches nothing."""
-    title = html.escape(f"{state['sweep']}: {state['done']} of {state['trials']}")
+    """Return the page, whose script loads it again; it fetches nothing from elsewhere."""
+    told = {name: html.escape(str(state[name])) for name in ("sweep", "done", "trials")}
     cells = "".join(
-        f"<tr><th>{html.escape(name)}<td>{html.escape(text)}" for name, text in rows(state)
+        f"<tr><th scope=row>{html.escape(name)}<td>{html.escape(text)}"
+        for name, text in rows(state)
     )
-    return (
-        f'<!doctype html><meta charset="utf-8"><meta http-equiv="refresh" content="{SECONDS:g}">'
-        f"<title>{title}</title><style>{_STYLE}</style><h1>{html.escape(state['sweep'])}</h1>"
-        f"<p>For the owner of the labels alone.<table>{cells}</table>{_drawing(state)}"
-    )
+    ended = state["done"] + len(state["failed"])
+    most = max(1, state["trials"])
+    return _PAGE.substitute(told, ended=ended, most=most, cells=cells, drawing=_drawing(state))
 
 
 def _drawing(state: Mapping[str, Any]) -> str:
     """Draw the figure of every trial against epsilon, and the front as steps."""
-    points = [(x, y) for x, y in state["points"] if x > 0]
+    every = zip(state["points"], state["names"], strict=True)
+    points = [(x, y, name) for (x, y), name in every if x > 0]
     if not points:
         return ""
-    logs = [math.log(x) for x, _ in points]
-    heights = [y for _, y in points]
+    logs = [math.log(x) for x, _, _ in points]
+    heights = [y for _, y, _ in points]
     wide = max(logs) - min(logs) or 1.0
     high = max(heights) - min(heights) or 1.0
 
     def place(x: float, y: float) -> tuple[float, float]:
-        across = 30 + 540 * (math.log(x) - min(logs)) / wide
+        across = 60 + 510 * (math.log(x) - min(logs)) / wide
         return round(across, 1), round(210 - 180 * (y - min(heights)) / high, 1)
 
     steps = ""
@@ -254,14 +274,30 @@ def _drawing(state: Mapping[str, Any]) -> str:
             continue
         across, up = place(x, y)
         steps += f"H{across}V{up}" if steps else f"M{across},{up}"
-    dots = "".join('<circle cx="{}" cy="{}" r="4"/>'.format(*place(x, y)) for x, y in points)
-    words = f"{state['metric']} {min(heights):.3g} to {max(heights):.3g} (up) against epsilon"
-    words += f" {math.exp(min(logs)):.3g} to {math.exp(max(logs)):.3g} (right)"
-    line = f'<path d="{steps}H580" fill="none" stroke="gray" stroke-width="3"/>' if steps else ""
+    dots = "".join(
+        '<circle cx="{}" cy="{}" r="4"><title>{}</title></circle>'.format(
+            *place(x, y), html.escape(f"{name}: {y:.4g}")
+        )
+        for x, y, name in points
+    )
+    marks = "".join(
+        f'<text x="50" y="{place(points[0][0], y)[1] + 4}" text-anchor="end">{y:.3g}</text>'
+        for y in {min(heights), max(heights)}
+    )
+    end = 0.0
+    for x in sorted({x for x, _, _ in points}):
+        across = place(x, heights[0])[0]
+        if across > end:
+            marks += f'<text x="{across}" y="232" text-anchor="middle">{x:.3g}</text>'
+            end = across + 45
+    metric = html.escape(state["metric"])
+    words = f"{metric} of each trial against epsilon; the steps are the Pareto front"
+    line = f'<path d="{steps}H590" fill="none" stroke="gray" stroke-width="3"/>' if steps else ""
     return (
-        f'<svg viewBox="0 0 600 240" role="img" aria-label="{html.escape(words)}">{line}'
-        f'<g fill="#0072b2">{dots}</g></svg><p>{html.escape(words)}. '
-        "The steps are the Pareto front."
+        f'<svg viewBox="0 0 600 255" role="img" aria-label="{words}">{line}'
+        f'<path d="M56,20V216H595" fill="none" stroke="gray"/>{marks}<text x="60" y="14">{metric}'
+        '</text><text x="325" y="250" text-anchor="middle">epsilon (smaller is stricter)</text>'
+        f'<g fill="#0072b2">{dots}</g></svg><p>{words}.'
     )
 
 
@@ -290,7 +326,7 @@ class _Pages(BaseHTTPRequestHandler):
             ("Content-Length", str(len(content))),
             ("Cache-Control", "no-store"),
             ("Referrer-Policy", "no-referrer"),
-            ("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'"),
+            ("Content-Security-Policy", _RULES.format(_digest(_SCRIPT))),
         ):
             self.send_header(name, value)
         self.end_headers()
@@ -300,16 +336,22 @@ class _Pages(BaseHTTPRequestHandler):
         """Print no line for each refresh, which would show the token."""
 
 
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
 def server(watched: Watched, *, port: int = 0) -> ThreadingHTTPServer:
     """Return a server on this machine's loopback; its `RequestHandlerClass` has the token."""
     handler = type("Pages", (_Pages,), {"watched": watched, "token": secrets.token_urlsafe(18)})
     return ThreadingHTTPServer((_HOST, port), handler)
 
 
-def run(*, results: str, text: bool, port: int | None, json_: bool) -> int:
+def run(
+    *, results: str, text: bool, port: int | None, price_per_hour: float | None, json_: bool
+) -> int:
     """Follow a results folder until Ctrl-C; `text` in the terminal, until the sweep ends."""
     try:
-        watched = Watched(Path(results))
+        watched = Watched(Path(results), price_per_hour=price_per_hour)
         if json_:
             print(json.dumps(watched.state()))
             return 0

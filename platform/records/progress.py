@@ -90,10 +90,10 @@ class SweepProgress(Steps):
         begun = sum(min(1.0, done / of) for _, done, of in self._training.values())
         done = self._ended - self._skipped + begun
         left = self._total - self._skipped - done
-        if left < 1e-9 or not done:
+        if left < 1e-9 or done < 0.1:  # the first epochs tell nothing
             return ""
         seconds = (time.monotonic() - self._started) / done * left
-        return f" (about {_duration(seconds)} left)"
+        return f" (about {duration(seconds)} left)"
 
 
 def outcome(record: TrialRecord) -> str:
@@ -106,7 +106,7 @@ def outcome(record: TrialRecord) -> str:
     return early + (
         f"{accuracy_text(metrics)}, epsilon {shown(metrics['epsilon'], 3)}, "
         f"epsilon_m [{metrics['epsilon_m_low']:.2f}, {metrics['epsilon_m_high']:.2f}], "
-        f"{_duration(record.seconds)}"
+        f"{duration(record.seconds)}"
     )
 
 
@@ -117,7 +117,8 @@ def trial_name(variant: str, point: Mapping[str, Any]) -> str:
     return " ".join([variant, *map("=".join, zip(keys, values, strict=True))])
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
+    """Return a time in words."""
     if seconds < 100:
         return f"{seconds:.1f} s"
     return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

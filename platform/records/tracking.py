@@ -7,13 +7,15 @@ written again, and each is written once.
 import logging
 import math
 import os
+import secrets
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 # A server that is down must not delay a sweep for long: missing runs are written later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -25,12 +27,13 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 from filelock import FileLock, Timeout
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
+from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
-from labeldp.platform.records.mlflow_model import log_model
+from labeldp.platform.records.mlflow_model import MOST_UPLOADED_BYTES, log_model
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord
 from labeldp.platform.records.tracking_address import (
     VIEW_TAG,
@@ -107,6 +110,18 @@ def explained(uri: str) -> Iterator[None]:
         raise ValueError(_explain(uri, error)) from error
 
 
+def _machine_monitor() -> Any:
+    """Return MLflow's monitor of this machine; its import needs a package."""
+    try:
+        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+    except ImportError as error:
+        raise ValueError(
+            f"MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is set, but {error}; `pip install psutil`, or "
+            "unset it"
+        ) from error
+    return SystemMetricsMonitor
+
+
 def _all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
     """Return every run of an experiment that a query finds."""
     search = partial(client.search_runs, [experiment], query)
@@ -130,6 +145,7 @@ class Tracker:
         self.uri = uri
         self._children: dict[str, str] = {}
         self.parent_run_id = ""
+        self._machine: Any = None
         check_file(uri)
         with explained(uri), _one_at_a_time(uri):
             _create_whole(uri)
@@ -188,6 +204,11 @@ class Tracker:
             metric = ChooseBy(tags.get("choose_by", "test")).metric
             self._client.set_experiment_tag(self.experiment_id, VIEW_TAG, shared_view(metric))
             self.reconcile()
+            if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get():  # type: ignore[no-untyped-call]
+                self._machine = _machine_monitor()(
+                    run_id, resume_logging=True, tracking_uri=self.uri
+                )
+                self._machine.start()  # a thread that ends with the run, or with this process
         return run_id
 
     def reconcile(self) -> None:
@@ -266,8 +287,10 @@ class Tracker:
         for name, text in texts.items():
             self._client.log_text(run_id, text, name)
         if model is not None:
+            # It may reveal labels: it saw them without noise, or a seed removes the noise.
             private = not is_private(record.metrics["epsilon"], record.noise)
-            log_model(self._client, run_id, model, private=private)
+            below = "private/model" if private else "model"
+            log_model(self._client, run_id, model, below=below, most=MOST_UPLOADED_BYTES)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._children[record.hash] = run_id
         return run_id
@@ -282,6 +305,8 @@ class Tracker:
         finished: bool,
     ) -> None:
         """Write the sweep's own totals and its report."""
+        if self._machine is not None:
+            self._machine.finish()
         now = int(time.time() * 1000)
         # Totals that an earlier start has written are not written again.
         last = self._client.get_run(self.parent_run_id).data.metrics
@@ -302,6 +327,43 @@ class Tracker:
             self._client.log_text(self.parent_run_id, text, name)
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
+
+
+def registration(
+    uri: str, name: str, *, parent_run_id: str, trial: str
+) -> Callable[[Path, str, dict[str, Any]], str]:
+    """Return what registers the published model of a trial as a version of `name`.
+
+    It takes the model's folder, a card and tags, and returns the address in MLflow. `ValueError`
+    before: the store has no registry or run of the trial, or takes no such name.
+    """
+    with explained(uri):
+        client = MlflowClient(tracking_uri=uri)
+        known = True
+        try:
+            client.get_registered_model(name)
+        except MlflowException as error:
+            known = False
+            if error.error_code != _NO_SUCH_RUN[0]:
+                raise
+        experiment = client.get_run(parent_run_id).info.experiment_id
+        runs = client.search_runs([experiment], f"tags.config_hash = '{trial}'")
+        if not runs:
+            raise ValueError(f"{shown(uri)} has no run of trial {trial}; run the sweep again")
+
+    def add(model: Path, card: str, tags: dict[str, Any]) -> str:
+        # A folder of its own: an earlier version keeps its model.
+        below = f"published/{secrets.token_hex(4)}"
+        run = runs[0].info
+        with explained(uri):
+            log_model(client, run.run_id, model, below=below)
+            if not known:
+                client.create_registered_model(name)
+            place = f"{run.artifact_uri}/{below}"
+            made = client.create_model_version(name, place, run.run_id, tags, description=card)
+        return f"models:/{name}/{made.version}"
+
+    return add
 
 
 def _explain(uri: str, error: Exception) -> str:

@@ -61,6 +61,8 @@ MOST_PANELS = 12
 _MOST_LINES = 8
 _MOST_EPOCHS = 80
 _METHODS = 8
+#: Height of a marker, as a share of a panel's; its width is a third of that share.
+_MARKER = 0.045
 #: Markers in figures, and the same as characters for a page's text.
 _MARKERS = "osD^vPX*"
 _GLYPHS = "●■◆▲▼✚✖★"
@@ -105,7 +107,7 @@ def styles_of(points: Sequence[Point], others: Iterable[str] = ()) -> Mapping[st
     return styles
 
 
-def svg(name: str, draw: Callable[..., Figure], *shown: Any, **how: Any) -> Markup:
+def svg(name: str, draw: Callable[..., Any], *shown: Any, **how: Any) -> Markup:
     """Return a figure as an element of a page, in its colors and fonts; `name` describes it."""
     file = io.StringIO()
     nothing = dict.fromkeys(("Creator", "Date", "Format", "Type"))
@@ -187,9 +189,10 @@ def trade_off(
         steps = [(scale.at(p.epsilon), unit * p.accuracy) for p in best if p.league == league]
         steps.append((scale.high, steps[-1][1]))
         upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
+    spots = _side_by_side(points, [unit * point.accuracy for point in points], scale)
     for variant, style in styles.items():
         mine = [point for point in points if point.variant == variant]
-        places = [scale.at(p.epsilon) for p in mine]
+        places = [x for x, p in zip(spots, points, strict=True) if p.variant == variant]
         heights = [unit * p.accuracy for p in mine]
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
         if len(set(map(same_epsilon, private))) == len(private):
@@ -216,17 +219,21 @@ def trade_off(
 
 def column(found: Sequence[Point], styles: Mapping[str, MethodStyle], *, attack: bool) -> Figure:
     """Draw accuracy, or what the attack proved, against epsilon, as wide as a paper's column."""
-    figure = Figure(figsize=(3.3, 2.6), layout="constrained")
+    # A legend above never covers a line.
+    figure = Figure(figsize=(3.3, 2.3 + 0.15 * math.ceil(len(styles) / 2)), layout="constrained")
     axes = figure.add_subplot()
     axes.set_xscale("log")
     scale = _scale(found)
     by = found[0].accuracy_by
     unit = 1.0 if by.of_scores or attack else 100.0
+    heights = [point.epsilon_m_low if attack else unit * point.accuracy for point in found]
+    spots = _side_by_side(found, heights, scale)
     for variant, style in styles.items():
         mine = [point for point in found if point.variant == variant]
+        own = [place for place, point in enumerate(found) if point.variant == variant]
         axes.errorbar(
-            [scale.at(point.epsilon) for point in mine],
-            [point.epsilon_m_low if attack else unit * point.accuracy for point in mine],
+            [spots[place] for place in own],
+            [heights[place] for place in own],
             [0.0 if attack else unit * point.accuracy_std for point in mine],
             color=style.color,
             marker=style.marker,
@@ -237,7 +244,7 @@ def column(found: Sequence[Point], styles: Mapping[str, MethodStyle], *, attack:
     _mark_epsilons(axes, found, scale)
     words = by.words if by.of_scores else f"{by.words}, %"
     axes.set(xlabel="epsilon", ylabel="epsilon_m, at least" if attack else words)
-    axes.legend(frameon=False)
+    figure.legend(loc="outside upper center", ncols=2, frameon=False)
     return figure
 
 
@@ -247,6 +254,7 @@ class _Scale(NamedTuple):
     low: float
     high: float
     beyond: float
+    end: float
 
     def at(self, epsilon: float) -> float:
         return self.beyond if math.isinf(epsilon) else max(epsilon, self.low)
@@ -256,7 +264,27 @@ def _scale(points: Sequence[Point]) -> _Scale:
     finite = [p.epsilon for p in points if 0 < p.epsilon < math.inf] or [1.0]
     low = min(finite) / 1.25
     high = max(finite) * 1.25
-    return _Scale(low, high, high * max(1.25, (high / low) ** 0.1))
+    beyond = high * max(1.25, (high / low) ** 0.1)
+    baselines = any(math.isinf(point.epsilon) for point in points)
+    return _Scale(low, high, beyond, beyond * (high / low) ** 0.1 if baselines else high)
+
+
+def _side_by_side(points: Sequence[Point], heights: Sequence[float], scale: _Scale) -> list[float]:
+    """Return places along epsilon; markers of methods that would cover each other stand apart."""
+    room = _MARKER * (max(heights, default=0.0) - min(heights, default=0.0))
+    places = []
+    for point, height in zip(points, heights, strict=True):
+        near = [
+            other.variant
+            for other, its in zip(points, heights, strict=True)
+            if same_epsilon(other.epsilon) == same_epsilon(point.epsilon)
+            and (other is point or abs(its - height) <= room)
+        ]
+        names = sorted({*near}, key=str.casefold)
+        step = (scale.end / scale.low) ** min(_MARKER / 3, 0.1 / len(names))
+        shift = names.index(point.variant) - (len(names) - 1) / 2
+        places.append(scale.at(point.epsilon) * step**shift)
+    return places
 
 
 def _markers(
@@ -277,20 +305,18 @@ def _markers(
 
 
 def _mark_epsilons(axes: Axes, points: Sequence[Point], scale: _Scale) -> None:
-    end = scale.high
     ticks = dict[float, str]()
-    if any(math.isinf(point.epsilon) for point in points):
-        end = scale.beyond * scale.high**0.1 / scale.low**0.1
+    if scale.end > scale.high:
         for panel in axes.figure.axes:
             panel.axvline(scale.high, color=_LINE, linestyle=":")
-    apart = (end / scale.low) ** 0.05
+    apart = (scale.end / scale.low) ** 0.05
     for epsilon in sorted({same_epsilon(point.epsilon) for point in points}):
         words = "no privacy" if math.isinf(epsilon) else bound(epsilon)
         if scale.at(epsilon) > apart * max(ticks, default=0.0):
             ticks[scale.at(epsilon)] = words
     axes.set_xticks(list(ticks), list(ticks.values()))
     axes.minorticks_off()
-    axes.set_xlim(scale.low, end)
+    axes.set_xlim(scale.low, scale.end)
     axes.set_xlabel("provable epsilon (smaller is stricter)")
 
 
@@ -306,18 +332,19 @@ def _draw_attack(
         axes.plot(curve[curve <= top], curve[curve <= top], color=SOFT, linewidth=1.4)
         axes.text(scale.low, 0.86 * top, " more than is guaranteed", color=SOFT, va="top")
     axes.axhline(ceiling, color=SOFT, linestyle="--", linewidth=1)
-    words = f"ceiling {number(round(ceiling, 2))}"
-    right = axes.get_yaxis_transform()
-    axes.text(1, ceiling, words, color=SOFT, ha="right", va="bottom", transform=right)
+    spots = _side_by_side(points, [min(point.epsilon_m_low, top) for point in points], scale)
     for variant, style in styles.items():
         mine = [point for point in points if point.variant == variant]
-        places = [scale.at(p.epsilon) for p in mine]
+        places = [x for x, p in zip(spots, points, strict=True) if p.variant == variant]
         proved = [p.epsilon_m_low for p in mine]
         most = [min(p.epsilon_m_high, top) for p in mine]
         axes.vlines(places, proved, most, color=style.color, alpha=0.35, linewidth=1.2)
+        cut = [x for x, p in zip(places, mine, strict=True) if p.epsilon_m_high > top]
+        axes.plot(cut, [0.96 * top] * len(cut), "^", color=style.color, markersize=5)
         _markers(axes, places, proved, style, label=variant)
     axes.set_ylim(-0.03 * top, top)
-    axes.set_title("epsilon_m: what the attack proved", color=SOFT, pad=6)
+    words = f"epsilon_m: what the attack proved (dashed: ceiling {number(round(ceiling, 2))})"
+    axes.set_title(words, color=SOFT, pad=6)
 
 
 def curves_of(
@@ -372,6 +399,7 @@ def panel(
     *,
     every: Sequence[Line],
     along: str,
+    up: str,
     corner: Literal["lower right", "upper left"],
     diagonal: bool = False,
 ) -> Figure:
@@ -383,11 +411,12 @@ def panel(
         style: Its color and marker.
         every: Lines of all methods, which set the scales.
         along: Label of the horizontal axis.
+        up: Label of the vertical axis.
         corner: Where the legend stands, as matplotlib names places.
         diagonal: Whether to draw the line of equal values.
     """
     figure = Figure(figsize=(340 / 72, 220 / 72))
-    axes = _place(figure, left=40, right=332, top=26, bottom=184)
+    axes = _place(figure, left=52, right=332, top=26, bottom=184)
     xs = [place for line in every for place in line.along]
     ys = [height for line in every for height in line.heights]
     if diagonal:
@@ -407,6 +436,7 @@ def panel(
     axes.legend(loc=corner, fontsize="small")
     room = 0.04 * (max(ys) - min(ys)) or 1.0
     axes.set(xlim=(min(xs), max(xs)), ylim=(max(0.0, min(ys) - room), max(ys) + room), xlabel=along)
+    axes.set_ylabel(up)
     axes.locator_params(axis="x", nbins=5)
     axes.set_title(name if len(name) <= 40 else f"{name[:39]}…")
     return figure

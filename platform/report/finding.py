@@ -15,6 +15,7 @@ from typing import Any
 
 from labeldp.mechanisms.guess_risk import percent
 from labeldp.mechanisms.ledger import shown
+from labeldp.platform.records.progress import duration
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import guess_of
 from labeldp.platform.report.pareto import Point, noise_among, points, same_epsilon
@@ -142,7 +143,8 @@ def _advice(
     if rivals:
         second = max(rivals, key=lambda point: point.rank)
         after = f" Next best there is {second.variant}, which {_quality(second)}."
-    return f"{text}. {reason}.{after}"
+    time = f" A trial of it took {duration(chosen.seconds)}." if chosen.seconds else ""
+    return f"{text}. {reason}.{time}{after}"
 
 
 def _named(point: Point) -> str:

@@ -19,6 +19,7 @@ import pandas as pd
 from matplotlib import rc_context
 
 from labeldp.mechanisms.guess_risk import percent
+from labeldp.platform.records.progress import duration
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord, csv_text, write_text
 from labeldp.platform.report.card import (
     DAGGER,
@@ -41,7 +42,12 @@ from labeldp.platform.report.figures import (
 )
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience
-from labeldp.platform.report.paper_figures import Published, published_for, write_figures
+from labeldp.platform.report.paper_figures import (
+    Published,
+    learned,
+    published_for,
+    write_figures,
+)
 from labeldp.platform.report.pareto import (
     Point,
     front,
@@ -51,7 +57,7 @@ from labeldp.platform.report.pareto import (
     row_of,
     settings_beside_epsilon,
 )
-from labeldp.platform.report.wording import bound, number
+from labeldp.platform.report.wording import bound, number, short_key
 from labeldp.platform.settings.metrics import (
     SCORES,
     ChooseBy,
@@ -64,6 +70,8 @@ from labeldp.trainers.data.files import inner_folder, private_folder
 
 #: Words of the glossary on the page of audits.
 _WORDS = ("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published")
+#: Words for who does not see the figure.
+_LEARNED = "Shares of settings in the variance; trials across all settings; accuracy along each"
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
 
@@ -143,6 +151,7 @@ def page(
         styles=styles,
         figure=svg(name, trade_off, found, looks, attack=attack) if found else None,
         attack=attack,
+        ceilings=_ceilings(found),
         canaries=next(iter(canaries)) if len(canaries) == 1 else "",
         columns=columns,
         rows=[(point, point.hashes in best, row) for point, row in zip(found, cells, strict=True)],
@@ -154,7 +163,8 @@ def page(
         else None,
         lottery=noise_among(found) if by.estimated else None,
         by=by.words,
-        panels=list(_panels(found, by_hash, styles)),
+        panels=[*_panels(found, by_hash, styles)],
+        learned=learned(found, styles) and svg(_LEARNED, learned, found, styles),
         ledger=ledger,
         releases=releases,
         cards=cards,
@@ -162,11 +172,6 @@ def page(
         many_cards=len(cards) > MOST_OPEN_CARDS,
         failed=[(title_of(record), record.reason) for record in failed],
     )
-
-
-def short_key(key: str) -> str:
-    """Return the last part of a dotted key, in words."""
-    return key.rpartition(".")[2].replace("_", " ")
 
 
 def title_of(record: TrialRecord) -> str:
@@ -198,8 +203,10 @@ def _columns(
     columns.append(column("guess, %", (percent(max(each)) for each in guesses), "guess"))
     if owner:
         columns.append(column("epsilon_m", map(_attack, points), "epsilon_m"))
-        ceilings = (round(point.epsilon_m_ceiling, 2) or None for point in points)
-        columns.append(column("ceiling", ceilings, "ceiling"))
+        if len(_ceilings(points)) > 1:
+            ceilings = (round(point.epsilon_m_ceiling, 2) or None for point in points)
+            columns.append(column("ceiling", ceilings, "ceiling"))
+        columns.append(column("time", (Cell(duration(point.seconds)) for point in points)))
     for key in settings_beside_epsilon(points):
         values = (dict(point.point).get(key) for point in points)
         columns.append(column(short_key(key), values, text=True))
@@ -208,6 +215,10 @@ def _columns(
     if len(leagues_of(points)) > 1:
         columns.append(column("league", (point.league for point in points), "league", text=True))
     return columns
+
+
+def _ceilings(points: Iterable[Point]) -> set[float]:
+    return {round(point.epsilon_m_ceiling, 2) for point in points} - {0.0}
 
 
 def _scores(points: Sequence[Point]) -> Iterator[tuple[str, list[Cell], str]]:
@@ -259,7 +270,9 @@ def _attack(point: Point) -> Cell:
 def _cards(
     finished: Sequence[TrialRecord], styles: Mapping[str, MethodStyle], audience: Audience
 ) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    keys = dict.fromkeys(key for record in finished for key in record.config)
+    keys = dict.fromkeys(
+        key for record in finished for key, value in record.config.items() if value is not None
+    )
     values = {key: [_value(record.config.get(key)) for record in finished] for key in keys}
     shared = {key: mine[0] for key, mine in values.items() if len(set(mine)) == 1}
     cards = [
@@ -269,7 +282,11 @@ def _cards(
             "outcome": _outcome(record),
             "style": styles[record.variant],
             "facts": facts(record, audience),
-            "settings": {key: mine[row] for key, mine in values.items() if key not in shared},
+            "settings": {
+                key: values[key][row]
+                for key, value in record.config.items()
+                if value is not None and key not in shared
+            },
         }
         for row, record in enumerate(finished)
     ]
@@ -299,7 +316,8 @@ def _panels(
         if rows := sorted(records[point.hashes[0]].reliability):
             scores, shares, _ = zip(*rows, strict=True)
             reliability[point.variant].append(Line(point.epsilon, scores, shares))
-    epochs = {"along": "epoch", "corner": "lower right" if accurate else "upper right"}
+    up = "accuracy, %" if accurate else "loss"
+    epochs = {"along": "epoch", "up": up, "corner": "lower right" if accurate else "upper right"}
     for title, lines, how, caption in (
         (
             "Learning curves",
@@ -310,7 +328,12 @@ def _panels(
         (
             "Reliability",
             reliability,
-            {"along": "score", "corner": "upper left", "diagonal": True},
+            {
+                "along": "score",
+                "up": "share in the class",
+                "corner": "upper left",
+                "diagonal": True,
+            },
             "Calibration of each setting's first seed: share of examples in a class against the "
             "mean score of a bin. It is measured on the public test split, or by noisy counts of "
             "held-out labels. On the dashed line, scores equal shares.",

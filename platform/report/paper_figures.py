@@ -1,6 +1,6 @@
 """For papers and from them: figures, a table, two sweeps compared, and published accuracies.
 
-Figures are drawn from a sweep's records, from vote counts or from a study's rows. `OF_RECORDS` has
+Figures are drawn from a sweep's records or from a study's rows. `OF_RECORDS` has
 those of a results folder by name. Each returns None where the folder has no data for it. Those in
 `FOR_OWNER` show what canaries' true labels decided.
 
@@ -23,16 +23,21 @@ import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import TrialRecord, csv_text
-from labeldp.platform.report.figures import COLORS, RC, SOFT, column, save, spread, styles_of
-from labeldp.platform.report.pareto import Point, same_epsilon
-from labeldp.platform.report.wording import bound, number
-from labeldp.platform.settings.sweep import without_seeds
+from labeldp.platform.report.figures import (
+    COLORS,
+    RC,
+    SOFT,
+    MethodStyle,
+    column,
+    save,
+    spread,
+    styles_of,
+)
+from labeldp.platform.report.pareto import Point, points, same_epsilon, settings_beside_epsilon
+from labeldp.platform.report.wording import bound, number, short_key
 from labeldp.trainers.data.files import private_folder
 
 #: Figures for a paper by name, and the formats that they are written in.
@@ -57,9 +62,10 @@ _AS_PUBLISHED: Mapping[str, Any] = {
 }
 #: Trials in a figure of canaries.
 _MOST_VIOLINS = 12
-#: Bins of the largest count.
-_BINS = 20
-Votes = NDArray[np.integer[Any]]
+#: A line in a figure has so many places at most; an axis of more values is drawn by its ends.
+_JOINED = 8
+#: Trials in a figure of parallel coordinates.
+_MOST_LINES = 200
 Drawing = Callable[[Sequence[TrialRecord], Path], Figure | None]
 
 
@@ -97,12 +103,13 @@ def heat_map(records: Sequence[TrialRecord], folder: Path | None = None) -> Figu
 
     Ghazi et al. 2021, Figure 4, has splits and temperature, and mixup of both stages.
     """
-    table = _table(records)
+    found = points(records)
+    table = _table(found)
     axes_there = _axes_of(table)
     if len(axes_there) < 2:
         return None
     rows, columns, *_ = axes_there
-    grid = table.pivot_table("accuracy", rows, columns) * 100
+    grid = table.pivot_table("accuracy", rows, columns)
     figure, axes = _one(1.2 + 0.45 * len(grid))
     axes.grid(visible=False)
     drawn = axes.imshow(grid, aspect="auto", cmap="cividis")
@@ -113,28 +120,116 @@ def heat_map(records: Sequence[TrialRecord], folder: Path | None = None) -> Figu
             ink = COLORS["ink" if drawn.norm(value) > 0.6 else "card"]
             axes.text(*reversed(place), f"{value:.1f}", ha="center", va="center", color=ink)
     axes.set(xlabel=columns, ylabel=rows)
-    figure.colorbar(drawn, label="accuracy, %")
+    figure.colorbar(drawn, label=found[0].accuracy_by.words)
     return figure
 
 
 def settings(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure | None:
-    """Draw accuracy against each numeric axis, a line per method, means over the other axes.
+    """Draw `learned` of a folder's records."""
+    found = points(records)
+    return learned(found, styles_of(found))
 
-    For PATE these are threshold, answers and teachers (Papernot et al. 2018, Figure 4).
+
+def learned(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Figure | None:
+    """Draw what settings do: shares of the variance, all axes at once, and accuracy along each.
+
+    The line is an axis too. For PATE the lower panels are threshold, answers and teachers
+    (Papernot et al. 2018, Figure 4), means over the other axes. None without an axis.
     """
-    table = _table(records)
-    numeric = [key for key in _axes_of(table) if pd.api.types.is_numeric_dtype(table[key])]
-    if not numeric:
+    table = _table(found)
+    keys = [key for key in ("line", *_axes_of(table)) if table[key].nunique() > 1]
+    # Accuracy against epsilon is a figure of its own.
+    beside = [key for key in keys if key in settings_beside_epsilon(found)]
+    numeric = [key for key in beside if pd.api.types.is_numeric_dtype(table[key])]
+    several = len(keys) > 1
+    rows = several + math.ceil(len(numeric) / 3)
+    if not rows:
         return None
-    figure = Figure(figsize=(10, 3.2 * math.ceil(len(numeric) / 3)), layout="constrained")
-    for place, key in enumerate(numeric, start=1):
-        axes = figure.add_subplot(math.ceil(len(numeric) / 3), min(3, len(numeric)), place)
-        for variant, mine in table.dropna(subset=[key]).groupby("variant"):
-            line = 100 * mine.groupby(key)["accuracy"].mean()
-            axes.plot(line.index, line, marker="o", label=variant)
-        axes.set(xlabel=key, ylabel="accuracy, %")
-        axes.legend(fontsize="small")
+    words = found[0].accuracy_by.words + ("" if found[0].accuracy_by.of_scores else ", %")
+    figure = Figure(figsize=(10.5, 3.4 * rows), layout="constrained")
+    parts = figure.subfigures(rows, squeeze=False)[:, 0]
+    if several:
+        left, right = parts[0].subplots(1, 2, width_ratios=(1, 2))
+        every = shares(table, keys)
+        names = [short_key(key) for key in every]
+        left.barh(names, [100 * share for share in every.values()], color=COLORS["mb"])
+        left.set(xlabel=f"share of the variance of {words.removesuffix(', %')}, %", xlim=(0, 100))
+        left.invert_yaxis()
+        _parallel(right, table, [*keys, "accuracy"], styles, words)
+    for row, place in enumerate(range(0, len(numeric), 3)):
+        own = numeric[place : place + 3]
+        panels = parts[several + row].subplots(1, min(3, len(numeric)), squeeze=False)[0]
+        for axes in panels[len(own) :]:
+            axes.set_visible(False)
+        for axes, key in zip(panels, own, strict=False):
+            for variant, mine in table.dropna(subset=[key]).groupby("line"):
+                line = mine.groupby(key)["accuracy"].mean()
+                joined = "-" if len(line) <= _JOINED else "none"
+                look = styles[str(variant)]
+                axes.plot(line.index, line, joined, color=look.color, marker=look.marker)
+            axes.set(xlabel=short_key(key), ylabel=words)
+            if _is_wide(table[key]):
+                axes.set_xscale("log")
     return figure
+
+
+def shares(table: pd.DataFrame, keys: Iterable[str]) -> dict[str, float]:
+    """Return each axis' share of the variance of accuracy by itself, adjusted for chance (ANOVA).
+
+    It is of the rows that have the axis. Many numbers are taken by quarters. An axis that has no
+    value twice is left out.
+    """
+    found = {}
+    for key in keys:
+        mine = table.dropna(subset=[key])
+        levels = mine[key]
+        if levels.nunique() > _JOINED and pd.api.types.is_numeric_dtype(levels):
+            levels = pd.qcut(levels, 4, labels=False, duplicates="drop")
+        inner = mine["accuracy"] - mine.groupby(levels)["accuracy"].transform("mean")
+        spare = len(mine) - levels.nunique()
+        total = mine["accuracy"].var()
+        if spare > 0 and total > 0:
+            found[key] = max(0.0, 1 - float((inner**2).sum()) / spare / total)
+    return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def _parallel(
+    axes: Any,
+    table: pd.DataFrame,
+    keys: Sequence[str],
+    styles: Mapping[str, MethodStyle],
+    words: str,
+) -> None:
+    """Draw parallel coordinates: a row of the table is a line, the better the stronger."""
+    heights = {}
+    for place, key in enumerate(keys):
+        values = table[key]
+        numbers = pd.api.types.is_numeric_dtype(values)
+        order = sorted(values.dropna().unique(), key=None if numbers else str)
+        scaled = values if numbers else values.map({each: at for at, each in enumerate(order)})
+        if numbers and _is_wide(values):
+            scaled = np.log(values)
+        heights[key] = (scaled - scaled.min()) / ((scaled.max() - scaled.min()) or 1.0)
+        axes.axvline(place, color=COLORS["line"], zorder=0)
+        ends = [values.min(), values.max()] if numbers and len(order) > _JOINED else order
+        for each in ends:
+            height = heights[key][values == each].iloc[0]
+            text = f"{each:.4g}" if numbers else str(each)[:24]
+            side = {"ha": "right", "x": place - 0.03} if place == 0 else {"x": place + 0.03}
+            axes.text(y=height, s=text, va="center", fontsize="small", color=SOFT, **side)
+    rank = table["accuracy"].rank(pct=True)
+    for row in spread(list(rank.sort_values().index), _MOST_LINES):
+        look = styles[str(table["line"][row])]
+        line = [heights[key][row] for key in keys]
+        axes.plot(line, color=look.color, alpha=0.15 + 0.8 * rank[row] ** 2, linewidth=1.3)
+    axes.set_xticks(range(len(keys)), [*map(short_key, keys[:-1]), words])
+    axes.set_xlim(-0.15 * len(keys), len(keys) - 0.8)
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
+
+
+def _is_wide(values: pd.Series) -> bool:
+    return bool(values.min() > 0 and values.max() >= 5 * values.min())
 
 
 def stages(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure | None:
@@ -174,58 +269,6 @@ OF_RECORDS: Mapping[str, Drawing] = {
 FOR_OWNER = ("canaries",)
 
 
-def plurality(votes: Votes, aggregator: ConfidentGNMax, *, delta: float) -> Figure:
-    """Draw votes [N, K]: the largest counts, the share answered, and the cost of both steps.
-
-    Papernot et al. 2018, Figures 1 and 5. Costs are the papers': expected, of these votes, private.
-    """
-    costs = aggregator.costs(votes, Accounting.COUNTS)
-    largest = votes.max(1)
-    likely = np.exp(costs.log_probability)
-    edges = np.linspace(0, int(votes[0].sum()), _BINS + 1)
-    counts, _ = np.histogram(largest, edges)
-    passed, _ = np.histogram(largest, edges, weights=likely)
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2, width_ratios=(2, 1))
-    width = edges[1]
-    left.bar(edges[:-1], counts, width, align="edge", color=COLORS["mb"], label="queries")
-    left.bar(edges[:-1], passed, width, align="edge", color=COLORS["m0"], label="answered")
-    left.axvline(aggregator.threshold, color=SOFT, linestyle="--")
-    left.set(xlabel="votes for the plurality", ylabel="queries")
-    left.legend(title=f"{likely.mean():.0%} answered", fontsize="small")
-    checks = costs.cost(delta=delta, answered=np.zeros(len(costs), dtype=np.bool_))
-    prices = [checks.epsilon, costs.cost(delta=delta).epsilon]
-    right.bar(["checks", "with answers"], prices, color=COLORS["m0"])
-    right.set(ylabel=f"epsilon at delta {delta:g}, of these votes")
-    return figure
-
-
-def noisy_maxima(
-    votes: Votes, noise_stds: Iterable[float], *, delta: float, generator: np.random.Generator
-) -> Figure:
-    """Draw the share of answers that are the plurality against epsilon, for LNMax and GNMax.
-
-    Papernot et al. 2018, Figure 4: both answer all votes [N, K], with equal noise. Costs as in
-    `plurality`.
-    """
-    figure, axes = _one(3.6)
-    plural = votes.argmax(1)
-    every = sorted(noise_stds)
-    for name, aggregators in (
-        ("GNMax", [GNMax(noise_std=std) for std in every]),
-        ("LNMax", [LNMax(scale=std / 2**0.5) for std in every]),
-    ):
-        epsilons = []
-        right = []
-        for aggregator in aggregators:
-            epsilons.append(aggregator.costs(votes, Accounting.COUNTS).cost(delta=delta).epsilon)
-            right.append(float((aggregator.answer(votes, generator=generator) == plural).mean()))
-        axes.plot(epsilons, right, marker="o", label=name)
-    axes.set(xscale="log", xlabel=f"epsilon at delta {delta:g}", ylabel="answers by plurality")
-    axes.legend()
-    return figure
-
-
 def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the error of recovered votes against what the answers cost, by consensus group.
 
@@ -262,7 +305,7 @@ def write_figure(found: Sequence[Point], name: str, path: Path) -> None:
     """Write a figure to a file, for its owner alone; its ending is the format.
 
     Args:
-        found: Points of a sweep; trials without an epsilon are a dashed line.
+        found: Points of a sweep; those without an epsilon stand beyond a dotted line.
         name: One of `FIGURES`.
         path: File that ends in .pdf, .svg or .png.
 
@@ -385,24 +428,20 @@ def _by_variant(records: Iterable[TrialRecord]) -> dict[str, list[TrialRecord]]:
     return found
 
 
-def _table(records: Sequence[TrialRecord]) -> pd.DataFrame:
-    """A row for each finished trial with a test accuracy: its method, axes and accuracy."""
+def _table(found: Iterable[Point]) -> pd.DataFrame:
+    """A row for each point: its method, axes, and the figure that compares points, in percent."""
     rows = []
-    for record in records:
-        if record.finished and "accuracy" in record.metrics:
-            point = {
-                key: value if isinstance(value, int | float) else number(value)
-                for key, value in without_seeds(record.point).items()
-            }
-            rows.append(
-                {"variant": record.variant, **point, "accuracy": record.metrics["accuracy"]}
-            )
-    return pd.DataFrame(rows, columns=None if rows else ["variant", "accuracy"])
+    for each in found:
+        point = {
+            key: value if type(value) in (int, float) else number(value)
+            for key, value in each.point
+        }
+        unit = 1.0 if each.accuracy_by.of_scores else 100.0
+        rows.append({"line": each.variant, **point, "accuracy": unit * each.accuracy})
+    return pd.DataFrame(rows, columns=None if rows else ["line", "accuracy"])
 
 
 def _axes_of(table: pd.DataFrame) -> list[str]:
     return [
-        key
-        for key in table.columns
-        if key not in ("variant", "accuracy") and table[key].nunique() > 1
+        key for key in table.columns if key not in ("line", "accuracy") and table[key].nunique() > 1
     ]

@@ -42,6 +42,7 @@ class Point:
         scores: Means of the trials' figures in `SCORES`, estimated or not, with their intervals.
         estimate: Of the accuracy, on held-out labels; of several trials the mean with mean errors,
             for they share the held-out examples.
+        seconds: Mean time of a trial; 0 in public.
     """
 
     variant: str
@@ -61,6 +62,7 @@ class Point:
     league: str = League.NONE.words
     estimate: AccuracyEstimate | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def rank(self) -> float:
@@ -184,6 +186,7 @@ def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
         accuracy_test=fmean(column("accuracy")) if measured else None,
         league=members[0].features_from.league.words,
         estimate=_mean_estimate(members),
+        seconds=fmean(record.seconds for record in members),
         scores={
             name: fmean(column(name))
             for name in SCORE_FIGURES

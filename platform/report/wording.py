@@ -66,6 +66,11 @@ def bound(value: float) -> str:
     return number(float(shown(value)))
 
 
+def short_key(key: str) -> str:
+    """Return the last part of a dotted key, in words."""
+    return key.rpartition(".")[2].replace("_", " ")
+
+
 def counted(count: int, one: str) -> str:
     """Return a count with its noun."""
     return f"{count:,} {one}" if count == 1 else f"{count:,} {re.sub('y$', 'ie', one)}s"

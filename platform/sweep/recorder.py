@@ -18,6 +18,7 @@ from ray import tune
 from labeldp.mechanisms.guess_risk import gaussian_mu
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
+from labeldp.platform.cluster import in_use
 from labeldp.platform.records.progress import trial_name
 from labeldp.platform.records.results import (
     REPORT_FILES,
@@ -81,7 +82,7 @@ class Recorder(Unsaved, tune.Callback):
         self._owed.add(digest)
         with self.telling_why():  # Tune starts the trial when this has returned
             self.sweep.home.begin(self.sweep.authority, digest)
-        self._write_state()
+        self.write_state()
 
     def on_trial_result(
         self,
@@ -101,7 +102,7 @@ class Recorder(Unsaved, tune.Callback):
             epochs=len(self._curves[digest]),
             of=planned.config.trainer.epochs,
         )
-        self._write_state()
+        self.write_state()
         end = result.get("end")
         if end is not None and end.pop(OUT_OF_MEMORY, False) and self.retries_crowded:
             self.crowded.add(digest)  # no record: it starts again, with more of the GPU
@@ -134,7 +135,7 @@ class Recorder(Unsaved, tune.Callback):
 
         `totals` are as of `Tracker.close_parent`.
         """
-        self._write_state(now=True)
+        self.write_state(now=True)
         if self.replay(self.ended):
             with self._tracking():
                 self.sweep.tracker.close_parent(**totals)
@@ -157,13 +158,12 @@ class Recorder(Unsaved, tune.Callback):
                         self._mirror(record)
         return not self._tracking_lost
 
-    def _write_state(self, *, now: bool = False) -> None:
+    def write_state(self, *, now: bool = False) -> None:
         """Write where the sweep stands, for `labeldp watch`; at most now and then."""
         if not now and time.monotonic() < self._tell_again:
             return
         sweep = self.sweep
         plan = sweep.plan
-        cpus, gpus = (sum(each) for each in zip(*sweep.capacity.nodes, strict=True))
         totals = sweep_totals(sweep.home.ledger(), sweep.folder.identity(), delta=plan.delta)
         running = [digest for digest in self._curves if digest not in self.records]
         if plan.budget is not None:
@@ -172,6 +172,7 @@ class Recorder(Unsaved, tune.Callback):
             most = 0.0 if plan.private is None else plan.private.epsilon_total
         state = {
             "driver": os.getpid(),
+            "host": os.uname().nodename,
             "ended": now,
             "written": time.time(),
             "trials": plan.cost.trials,
@@ -183,7 +184,8 @@ class Recorder(Unsaved, tune.Callback):
             "epsilon_spent": totals["epsilon_private"],
             "epsilon_planned": most,
             "delta": totals["delta"],
-            "cluster": f"{len(sweep.capacity.nodes)} nodes, {cpus:g} cores, {gpus:g} GPUs",
+            # At the end the cluster may be what broke.
+            "cluster": "" if now else in_use(),
         }
         with suppress(ValueError):  # a sweep goes on without the page that reads this file
             write_json(sweep.folder.path / "state.json", state)

@@ -69,6 +69,7 @@ def run(sweep: OpenSweep) -> Recorder:
         # A later start that has nothing left to do reports the same to tracking.
         sweep.folder.identify(teachers_trained=trained, teachers_reused=reused)
     recorder = Recorder(sweep)
+    recorder.write_state()
     left_seconds = until - time.monotonic()
     if sweep.unfinished and left_seconds > 0:
         _run_trials(sweep, recorder, seconds=left_seconds)

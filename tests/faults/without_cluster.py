@@ -18,6 +18,7 @@ from labeldp.platform import cluster
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.records import tracking
 from labeldp.platform.sweep import open_sweep, trial_runs
+from labeldp.platform.sweep import recorder as recording
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import EarlyStops, Keeper, tune_trial
@@ -44,6 +45,7 @@ def without_cluster() -> Iterator[None]:
         patch.object(open_sweep, "connected", _connected),
         patch.object(cluster, "known_nodes", list),  # there are none
         patch.object(trial_runs, "_run_trials", _run_trials),
+        patch.object(recording, "in_use", str),
         patch.object(ray, "put", _itself),
         patch.object(ray, "get", _itself),
         patch.object(ray, "kill", _itself),

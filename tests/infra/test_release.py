@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -28,6 +29,24 @@ def test_the_statement_names_each_file_and_each_test_that_ran(tmp_path: Path) ->
     assert stated["subject"] == [{"name": "some.whl", "digest": {"sha256": release.digest(wheel)}}]
     assert stated["predicate"]["passedTests"] == ["own_csv.py on Python 3.11.7"]
     assert json.loads(json.dumps(stated)) == stated
+
+
+def test_images_are_built_where_a_builder_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (git,) = filter(None, [shutil.which("git")])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    (tmp_path / "git").symlink_to(git)
+    assert release.images("0.1.0") == []
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho name@sha256:{"a" * 64}\n')
+    docker.chmod(0o700)
+    found = release.images("0.1.0")
+    assert {each["name"].partition(":")[0] for each in found} > {"labeldp", "labeldp-gpu"}
+    assert found[0] == {"name": "labeldp:0.1.0", "digest": {"sha256": "a" * 64}}
+    asked = (tmp_path / "asked").read_text()
+    assert asked.count("build -f") == 3 and "-t labeldp-mlflow:0.1.0 --pull" in asked
+    assert "python:3.11-slim" in {each["name"] for each in found}
 
 
 def test_checksums_are_checked_by_the_usual_tools(tmp_path: Path) -> None:

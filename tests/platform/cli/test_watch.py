@@ -16,7 +16,7 @@ import pytest
 
 from labeldp.platform.cli import watch
 from labeldp.platform.records.results import ResultsFolder
-from tests.platform.cli.asked import answer, refusal
+from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.sweep.examples import a_record
 from tests.sweeps.conftest import contents
 
@@ -52,7 +52,8 @@ def folder(tmp_path: Path) -> ResultsFolder:
         "written": time.time(),
         "begun": time.time() - 60,
         "trials": 5,
-        "running": [{"name": "PATE", "epochs": 1, "of": 4}],
+        # The second ended since this was written.
+        "running": [{"name": name, "epochs": 1, "of": 4} for name in ("PATE", "ALIBI epsilon=1")],
         "metric": "accuracy",
         "epsilon_spent": 3.0,
         "epsilon_planned": 7.5,
@@ -67,7 +68,12 @@ def test_it_counts_what_ended_runs_and_waits(folder: ResultsFolder) -> None:
     names = ("driver", "trials", "done", "waiting", "epsilon_spent", "epsilon_left")
     assert [found[name] for name in names] == ["running", 5, 2, 1, 3.0, 4.5]
     assert found["failed"] == [{"name": "ALIBI", "reason": "<b>it broke</b>"}]
-    assert found["best"]["name"] == "ALIBI epsilon=1.0" and found["pareto"] == [[1.0, 0.8]]
+    assert found["pareto_names"] == ["ALIBI epsilon=1"] and found["price_left"] is None
+    assert found["best"]["name"] == "ALIBI epsilon=1" and found["pareto"] == [[1.0, 0.8]]
+    priced = answer("watch", str(folder.path), "--price-per-hour", "3600")
+    assert priced["price_left"] == pytest.approx(found["seconds_left"], rel=0.1)
+    (folder.path / "state.json").unlink()
+    assert answer("watch", str(folder.path))["driver"] == "starting"
     # A minute for three trials and a quarter: another 32 s for the rest.
     assert found["seconds_left"] == pytest.approx(60 / 3.25 * 1.75, rel=0.1)
 
@@ -81,6 +87,11 @@ def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> Non
     found = answer("watch", str(folder.path))
     assert (found["driver"], found["running"], found["seconds_left"]) == ("ended", [], None)
     assert [each["name"] for each in found["cut_off"]] == ["PATE"]
+    assert "run again, goes on" in words("watch", str(folder.path), "--text")
+    for host, driver in ((os.uname().nodename, "ended"), ("another machine", "running")):
+        now = {**state, "written": time.time(), "host": host}
+        (folder.path / "state.json").write_text(json.dumps(now))
+        assert answer("watch", str(folder.path))["driver"] == driver
     (folder.path / "state.json").unlink()  # of an older version
     assert answer("watch", str(folder.path))["trials"] == 3
 
@@ -122,7 +133,7 @@ def test_the_page_is_for_who_has_the_token_and_changes_nothing(folder: ResultsFo
             page = reply.read().decode()
             assert reply.headers["Content-Security-Policy"].startswith("default-src 'none'")
         assert "&lt;b&gt;it broke&lt;/b&gt;" in page and "<b>" not in page
-        assert page.count("<circle") == 2 and "ALIBI epsilon=1.0: accuracy 0.8" in page
+        assert page.count("<circle") == 2 and "ALIBI epsilon=1: accuracy 0.8" in page
         folder.keep(a_record("d" * 16, accuracy=0.9, epsilon=4.0))
         with urllib.request.urlopen(f"{address}?token={token}", timeout=10) as reply:
             assert reply.read().decode().count("<circle") == 3

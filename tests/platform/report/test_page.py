@@ -295,6 +295,26 @@ def test_markers_are_where_their_numbers_are() -> None:
     assert upper.get_xscale() == "log" and left < 0.5 < places[3] < right
 
 
+def test_markers_that_would_cover_each_other_stand_side_by_side() -> None:
+    near = [a_record(n, variant=n, epsilon=2.0, accuracy=0.9 + int(n) / 1000) for n in "012"]
+    far = a_record("far", variant="far", epsilon=2.0, accuracy=0.2)
+    upper, _ = panels([*near, far])
+    places = {round(y, 1): x for x, y in markers(upper)}
+    assert places[20.0] == 2.0 == places[90.1]
+    assert places[90.0] < 2.0 < places[90.2]
+    low, high = upper.get_xlim()
+    width = upper.get_position().width * 760  # points, of the figure
+    apart = width * math.log(places[90.1] / places[90.0]) / math.log(high / low)
+    assert apart >= 9, "a marker is nine points wide"
+
+
+def test_an_interval_that_is_cut_ends_in_an_arrow() -> None:
+    _, lower = panels([a_record("a", epsilon_m_high=math.inf), a_record("b", epsilon_m_high=0.1)])
+    arrows = [line for line in lower.get_lines() if line.get_marker() == "^"]
+    ends = [np.size(line.get_xdata()) for line in arrows if line.get_markersize() == 5]
+    assert sum(ends) == 1
+
+
 @pytest.mark.parametrize(
     "record",
     [

@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from matplotlib.figure import Figure
 from scipy.stats import ttest_ind
 
+from docs import pate_figures
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
@@ -49,10 +51,45 @@ def test_a_heat_map_has_the_mean_of_every_point() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("trainer.tau", "trainer.temperature")
 
 
-def test_each_numeric_axis_has_a_panel_of_means() -> None:
-    first, second = panels(paper_figures.settings(a_grid()))
+def test_what_settings_do_has_shares_all_settings_and_means_along_each() -> None:
+    shares, across, first, second = panels(paper_figures.settings(a_grid()))
+    assert [text.get_text() for text in shares.get_yticklabels()] == ["temperature", "tau"]
+    best = max(line.get_alpha() for line in across.lines if len(line.get_ydata()) == 3)
+    (strongest,) = (line for line in across.lines if line.get_alpha() == best)
+    assert strongest.get_ydata().tolist() == [1, 0.5, 1], "temperature 1, threshold 200"
+    assert [text.get_text() for text in across.get_xticklabels()][-1] == "accuracy, %"
     np.testing.assert_allclose(first.lines[0].get_ydata(), [45.5, 65.5])
     np.testing.assert_allclose(second.lines[0].get_ydata(), [48.0, 58.0, 55.5])
+    assert (first.get_xlabel(), first.get_ylabel()) == ("temperature", "accuracy, %")
+
+
+def test_axes_of_any_kind_are_drawn() -> None:
+    records = [
+        a_record(f"{flag}{size}", point={"a.flag": flag, "a.size": size}, accuracy=0.5 + 0.1 * flag)
+        for flag in (False, True)
+        for size in (None, 1, 50.0)
+    ]
+    records.append(a_record("e", variant="other", accuracy=0.4))  # it has no axis
+    shares, across = panels(paper_figures.settings(records))
+    assert {text.get_text() for text in shares.get_yticklabels()} == {"line", "flag", "size"}
+    assert {"False", "True", "None", "50"} <= {text.get_text() for text in across.texts}
+
+
+def test_shares_are_main_effects_adjusted_for_chance() -> None:
+    generator = np.random.default_rng(0)
+    rows = [(a, b, c) for a in (0, 1, 2) for b in ("x", "y") for c in range(20)]
+    table = pd.DataFrame(rows, columns=["a", "b", "c"])
+    table["c"] = generator.uniform(size=len(table))  # an axis of many numbers, without effect
+    table["accuracy"] = 4.0 * table["a"] + 3.0 * (table["b"] == "x")
+    found = paper_figures.shares(table, ["b", "a", "c"])
+    # Var(4 a) = 16 x 2/3 and Var(3 b) = 9 / 4, of all rows but for the adjustment.
+    whole = 32 / 3 + 9 / 4
+    assert list(found)[:2] == ["a", "b"]
+    assert found["a"] == pytest.approx(1 - (9 / 4) / whole * 119 / 117)
+    assert found["b"] == pytest.approx(1 - (32 / 3) / whole * 119 / 118)
+    assert found["c"] < 0.05
+    once = table.assign(d=[str(number) for number in range(len(table))])
+    assert "d" not in paper_figures.shares(once, ["d"])
 
 
 def test_stages_are_points_of_top_k_accuracy_and_lines_of_mean_k() -> None:
@@ -81,7 +118,7 @@ def test_a_folder_gets_what_it_has_data_for_and_canaries_stay_with_the_owner(
 
 def test_the_plurality_has_every_query_the_likely_answers_and_the_papers_cost() -> None:
     aggregator = ConfidentGNMax(threshold=150.0, sigma1=20.0, sigma2=10.0)
-    figure = paper_figures.plurality(VOTES, aggregator, delta=1e-5)
+    figure = pate_figures.plurality(VOTES, aggregator, delta=1e-5)
     left, right = panels(figure)
     heights = np.array([bar.get_height() for bar in left.patches])
     costs = aggregator.costs(VOTES, Accounting.COUNTS)
@@ -93,7 +130,7 @@ def test_the_plurality_has_every_query_the_likely_answers_and_the_papers_cost() 
 
 def test_less_noise_costs_more_and_answers_better_by_both_maxima() -> None:
     generator = np.random.default_rng(0)
-    figure = paper_figures.noisy_maxima(VOTES, (10.0, 80.0), delta=1e-5, generator=generator)
+    figure = pate_figures.noisy_maxima(VOTES, (10.0, 80.0), delta=1e-5, generator=generator)
     lines = panels(figure)[0].lines
     for line in lines:
         (dear, right), (cheap, less) = line.get_xydata()

@@ -69,7 +69,7 @@ def recorder(tmp_path: Path) -> Recorder:
     )
     made = Recorder(sweep)
     # What `labeldp watch` shows needs a plan with prices: tests/sweeps/test_quickstart.py has one.
-    made._write_state = lambda **_: None  # type: ignore[method-assign]
+    made.write_state = lambda **_: None  # type: ignore[method-assign]
     return made
 
 
