@@ -617,14 +617,15 @@ def _persons(
             "(without --rows-at-once), or leave out --person-column"
         )
     _refuse_missing(labels, person_column, what="the labels")
-    if (places < 0).any():
+    # One more, of ids without a row.
+    persons: NDArray[Any] = np.append(labels[person_column].astype(object).to_numpy(), None)[places]
+    if unknown := [place for place, name in enumerate(persons) if not normal_name(name)]:
         raise ValueError(
-            f"{(places < 0).sum():,} of {len(places):,} ids of the request have no row in the "
-            "labels, so that their person is unknown; give each a row with its person, whose label "
-            "may be empty, and --missing CLASS"
+            f"{len(unknown):,} of {len(places):,} ids of the request have no person in the labels, "
+            f"such as {str(request.ids[unknown[0]])!r}; give each a row with its person, whose "
+            "label may be empty, and --missing CLASS"
         )
-    persons: NDArray[Any] = labels[person_column].astype(object).to_numpy()
-    return persons[places]
+    return persons
 
 
 def _joined(
