@@ -114,6 +114,8 @@ def plain_text(facts: Mapping[str, Any], indent: str = "") -> str:
 
 
 def _short(name: str, value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
     if not isinstance(value, float):
         return str(value)
     # Audits bound epsilon from below.

@@ -102,13 +102,14 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
     Args:
         table: Columns `BUCKET`, of which those without a value may be left out; `count` or `value`;
             and the noise, `scale` of Laplace noise or `deviation` of Gaussian noise.
-        scale: Of Laplace noise in all counts, in place of the columns of noise.
+        scale: Of Laplace noise in all counts, of a table without the columns of noise.
 
     Returns:
         Columns `BUCKET`, `count`, and `noise_std`, the standard deviation of the noise.
 
     Raises:
-        ValueError: A column is not there, or holds what is no number; or no bucket has a count.
+        ValueError: A column is not there, or holds what is no number; no bucket has a count; or
+            there are two sources of the noise.
     """
     counted = "count" if "count" in table else "value"
     if not {"column", counted} <= {*table}:
@@ -120,12 +121,16 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
     found["low"] = _numbers(table, "low")
     found["high"] = _numbers(table, "high")
     found["count"] = _numbers(table, counted)
-    laplace = _numbers(table, "scale") if scale is None else np.full(len(table), scale)
-    noise = np.sqrt(2) * laplace
-    if scale is None:
-        gaussian = _numbers(table, "deviation")
-        noise = np.where(np.isnan(gaussian), noise, gaussian)
-    found = found.assign(noise_std=noise)
+    laplace = _numbers(table, "scale")
+    gaussian = _numbers(table, "deviation")
+    if scale is not None:
+        if not np.isnan([laplace, gaussian]).all():
+            raise ValueError(
+                f"the histograms state their noise in a column, and --l1 (l1=) gives each count a "
+                f"scale of {scale:g}, too; leave out the column, or --noise and --l1"
+            )
+        laplace = np.full(len(table), scale)
+    found["noise_std"] = np.where(np.isnan(gaussian), np.sqrt(2) * laplace, gaussian)
     given = found.dropna(subset="count")
     usable = np.isfinite(given[["count", "noise_std"]]).all(axis=1) & (given["noise_std"] > 0)
     if not (len(given) and usable.all()):

@@ -143,9 +143,13 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
     file.write_text(words("buckets", table, "--budget", "8"))
     asked = pd.read_csv(file, keep_default_na=False, na_values=[""])
     assert len(asked) == len(plan["buckets"])
-    counted(features, asked, label).drop(columns="scale").to_csv(file, index=False)
+    with_scale = str(tmp_path / "with_scale.csv")
+    counted(features, asked, label).to_csv(with_scale, index=False)
+    pd.read_csv(with_scale).drop(columns="scale").to_csv(file, index=False)
     noise = ("--noise", "laplace", "--l1", "3", "--epsilon", "8")
     out = str(tmp_path / "model")
+    said = words("fit", table, "--histograms", str(file), *noise, "-o", f"{out}1")
+    assert "epsilon 8 by the word of the party that drew the noise: no vault of yours" in said
     found = ran("fit", table, "--histograms", str(file), *noise, "-o", out)
     assert (found["rows"], found["epsilon"], found["delta"]) == (4000, 8.0, 0.0)
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
@@ -157,6 +161,7 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
     for given, why in (
         (("--histograms", str(file)), "each count needs noise above 0"),
         (("--histograms", str(file), "--noise", "laplace"), "goes with --l1"),
+        (("--histograms", with_scale, *noise), "in a column, and --l1 (l1=) gives each count"),
         (("--histograms", table, *noise), "need column, low, high, category"),
         ((), "either --release DIR or --histograms FILE"),
         (("--release", out, *noise), "states its own"),
