@@ -617,8 +617,7 @@ def _persons(
             "(without --rows-at-once), or leave out --person-column"
         )
     _refuse_missing(labels, person_column, what="the labels")
-    # One more, of ids without a row.
-    persons: NDArray[Any] = np.append(labels[person_column].astype(object).to_numpy(), None)[places]
+    persons = np.where(places < 0, None, labels[person_column].astype(object).to_numpy()[places])
     if unknown := [place for place, name in enumerate(persons) if not normal_name(name)]:
         raise ValueError(
             f"{len(unknown):,} of {len(places):,} ids of the request have no person in the labels, "
