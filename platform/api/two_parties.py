@@ -179,12 +179,14 @@ def write_request(
 def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.str_]:
     """Return the ids of a table's rows as text [N], each once, as `normal_name` writes them."""
     _refuse_missing(table, column, what=what)
+    if not len(table):
+        raise ValueError(f"{what} have no rows; check the file, or the query")
     names = [normal_name(value) for value in table[column].tolist()]
     if not all(names):
         raise ValueError(f"column {column!r} of {what} lacks an id in some rows; every row has one")
     ids = np.array(names, dtype=str)
     distinct = len(np.unique(ids))
-    if not len(ids) or distinct < len(ids):
+    if distinct < len(ids):
         raise ValueError(
             f"column {column!r} of {what} has {len(ids):,} rows and {distinct:,} ids; every row "
             "needs an id of its own, which differs by more than white space, invisible or "
@@ -617,7 +619,8 @@ def _persons(
             "(without --rows-at-once), or leave out --person-column"
         )
     _refuse_missing(labels, person_column, what="the labels")
-    persons = np.where(places < 0, None, labels[person_column].astype(object).to_numpy()[places])
+    known = labels[person_column].astype(object).to_numpy()
+    persons: NDArray[Any] = np.where(places < 0, np.array(None), known[places])
     if unknown := [place for place, name in enumerate(persons) if not normal_name(name)]:
         raise ValueError(
             f"{len(unknown):,} of {len(places):,} ids of the request have no person in the labels, "

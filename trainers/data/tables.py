@@ -117,7 +117,7 @@ def check_width(file: Path, columns: int) -> None:
         )
 
 
-def refuse_twice(names: Sequence[str], file: Path, *, shown: bool = True) -> None:
+def refuse_twice(names: Sequence[str], file: Path | str, *, shown: bool = True) -> None:
     """Refuse two columns of one name; `shown` unless the names may be a row with a label."""
     for place, name in enumerate(names):
         if name in names[:place]:
@@ -337,12 +337,15 @@ class QueriedLabels:
 
     def __init__(self, connection: Any, query: str) -> None:
         self._connection = connection
+        self._plain = query
         # A comment at its end must not take the bracket.
         self._query = f"({query}\n) AS labels"
 
     def check(self, *columns: str) -> None:
-        """Refuse columns that the query does not give."""
-        known = list(self._read(f"SELECT * FROM {self._query} WHERE 1 = 0"))
+        """Refuse columns that the query does not give, and two of one name."""
+        known = self._names()
+        # Some databases take `bought` for `BOUGHT`.
+        refuse_twice([name.casefold() for name in known], "the query")
         if lacking := [name for name in columns if name not in known]:
             raise DataFileError(
                 f"the query gives no column {lacking[0]!r}, but {', '.join(map(str, known))}; name "
@@ -382,6 +385,11 @@ class QueriedLabels:
             f"JOIN labeldp_request AS lent ON labels.{own} = lent.id GROUP BY 1, 2"
         )
 
+    def _names(self) -> list[str]:
+        """Return the names of the query's columns as it has them."""
+        self._read(f"SELECT * FROM {self._query} WHERE 1 = 0")  # no query that writes stands there
+        return list(self._connection.sql(self._plain).columns)  # which would rename the second one
+
     def _quoted(self, name: str) -> str:
         doubled = name.replace('"', '""')
         return f'"{doubled}"'
@@ -407,6 +415,10 @@ class QueriedLabels:
 
 
 class _BySqlAlchemy(QueriedLabels):
+    def _names(self) -> list[str]:
+        names = self._read(f"SELECT * FROM {self._query} WHERE 1 = 0")
+        return [str(name).removesuffix(":1") for name in names]  # of SQLite, the second one's
+
     def _quoted(self, name: str) -> str:
         return str(self._connection.dialect.identifier_preparer.quote_identifier(name))
 
