@@ -132,13 +132,16 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
         laplace = np.full(len(table), scale)
     found["noise_std"] = np.where(np.isnan(gaussian), np.sqrt(2) * laplace, gaussian)
     given = found.dropna(subset="count")
-    usable = np.isfinite(given[["count", "noise_std"]]).all(axis=1) & (given["noise_std"] > 0)
+    # Squares of the noise must stay numbers.
+    usable = np.isfinite(given["count"]) & given["noise_std"].between(1e-100, 1e100)
     if not (len(given) and usable.all()):
-        bad = f"row {usable.idxmin()} has none, or no count" if len(given) else "none has one"
+        bad = f"row {usable.idxmin()} has no count or no noise" if len(given) else "no row has one"
         raise ValueError(
             f"{bad}: each count needs noise above 0; give a column scale (Laplace) or deviation "
             "(Gaussian), or --noise laplace --l1 L --epsilon E"
         )
+    if (empty := found["low"] >= found["high"]).any():
+        raise ValueError(f"row {empty.idxmax()} has a low that is not below its high: swap them")
     return found[found["column"].isin(given["column"])].reset_index(drop=True)
 
 
@@ -162,7 +165,7 @@ def labels_of_counts(features: pd.DataFrame, buckets: pd.DataFrame) -> Floats:
     counts = buckets["count"].to_numpy()
     variance = np.square(buckets["noise_std"].to_numpy())
     share = (counts / variance).sum() / (held / variance).sum()
-    share = float(np.clip(share, 1 / len(features), 1 - 1 / len(features)))
+    share = float(np.clip(share, 0.5 / len(features), 1 - 0.5 / len(features)))
     directions, strengths = _directions(buckets)
     weights = (inside @ directions).astype(np.float32)
     sums = directions.T @ counts
