@@ -235,8 +235,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     try:
         # Clipped, so that a label beyond the last class is compared with it, and refused below.
         order = np.argsort(classes)
-        found = np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)
-        places = order[found]
+        places = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
     except TypeError as error:
         raise ValueError("y holds values of several kinds; give labels of one kind") from error
     unseen = np.flatnonzero(classes[places] != labels)

@@ -138,11 +138,9 @@ class PredictionSets(PaysForLabels):
         """Probabilities [N, K], or amounts [N] between the bounds."""
         if self._of_classes:
             predicted = np.asarray(self.model.predict_proba(X), np.float64)
-            if predicted.shape[1:] != self._classes.shape:
-                raise ValueError(
-                    f"the model predicts probabilities {predicted.shape} for {len(self._classes)} "
-                    "classes; give a model of single classes, not of several outputs"
-                )
+            count = len(self._classes)
+            if predicted.shape[1:] != (count,):
+                raise ValueError(f"the model predicts {predicted.shape} for {count} classes")
         else:
             amounts = np.asarray(self.model.predict(X), np.float64).ravel()
             predicted = np.clip(amounts, *self._bounds)

@@ -263,6 +263,8 @@ def fit(
         )
     if histograms is None:
         model, rows, paid, notes = _of_releases(features, release, request, estimator, seed)
+        of_pairs = model.origin.method.startswith("a reward")
+        what = f"released {'choices' if of_pairs else 'labels'}"
     else:
         table = read_table(features[0])
         rows = len(table)
@@ -275,8 +277,9 @@ def fit(
             estimator=_estimator(estimator, rows, seed),
             seed=seed,
         )
-        paid = f"by the word of {model.origin.stated_by}: no vault of yours paid it"
+        paid = f"by the word of {model.origin.stated_by} (--epsilon): no vault of yours paid it"
         notes = []
+        what = "rows in histograms"
     model.save(out)
     origin = model.origin
     facts = {
@@ -289,8 +292,6 @@ def fit(
         "bytes": _bytes(Path(out)),
         "folder": out,
     }
-    labels = "choices" if facts["estimator"] == "a reward" else "labels"
-    what = f"released {labels}" if histograms is None else "rows in histograms"
     cost = price(origin.epsilon, origin.delta)
     lines = [
         f"{out}: {facts['estimator']} of {rows:,} {what}, {cost} {paid}",

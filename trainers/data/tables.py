@@ -366,16 +366,10 @@ class QueriedLabels:
         id_column: str,
         label_column: str,
     ) -> "pd.DataFrame":
-        """Return how many rows have each label in each part, counted by the database.
+        """Return how many rows have each label in each part: `part`, `label` and `count`.
 
-        Args:
-            ids: As `table` returned them [N].
-            parts: Number of the part of each [N].
-            id_column: Of the query.
-            label_column: Likewise.
-
-        Returns:
-            Columns `part`, `label` and `count`.
+        The database counts them. `ids` are as `table` returned them [N], each in one of the `parts`
+        [N].
         """
         own = self._quoted(id_column)
         self._lend(own, ids.reset_index(drop=True).to_frame("id").assign(part=parts))
@@ -455,13 +449,11 @@ class _BySqlAlchemy(QueriedLabels):
 
 @contextmanager
 def opened_query(address: str, query: str) -> Iterator[QueriedLabels]:
-    """Open the rows of a query for reading.
+    """Open the rows of a query, one SELECT, for reading.
 
-    Args:
-        address: `duckdb:FILE`, or one of SQLAlchemy without a password: that is in the environment
-            (`LABELDP_DATABASE_PASSWORD`), in the file that `LABELDP_DATABASE_PASSWORD_FILE` names,
-            or where the database's own library looks for it.
-        query: One SELECT.
+    `address` is `duckdb:FILE`, or one of SQLAlchemy without a password: that is in the environment
+    (`LABELDP_DATABASE_PASSWORD`), in the file that `LABELDP_DATABASE_PASSWORD_FILE` names, or where
+    the database's own library looks for it.
 
     Raises:
         DataFileError: Address or query are refused, by us or by the database.

@@ -50,13 +50,8 @@ def planned_buckets(features: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
     Each counted label adds 1 to every histogram, so that they share epsilon. A bucket is so large
     that its count should be no smaller than the noise.
 
-    Args:
-        features: One row per label; columns that name single rows, and dates, are left out.
-        epsilon: Of all histograms together. By W3C Attribution's rule the noise has a scale of
-            2 x (number of histograms) / epsilon.
-
-    Returns:
-        Columns `column`, `low`, `high`, `category` and `scale`, a row for each bucket.
+    Columns that name single rows, and dates, are left out. By W3C Attribution's rule the noise has
+    a `scale` of 2 x (number of histograms) / epsilon, which the table has beside `BUCKET`.
 
     Raises:
         ValueError: No column is of use, or epsilon is not above 0.
@@ -97,15 +92,12 @@ def _buckets_of(name: str, values: NDArray[Any], least: float) -> list[tuple[Any
 
 
 def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.DataFrame:
-    """Return the buckets of the columns with a count; the count of a suppressed one is NaN.
+    """Return `BUCKET`, `count` (NaN of a suppressed one) and `noise_std` of columns with a count.
 
     Args:
         table: Columns `BUCKET`, of which those without a value may be left out; `count` or `value`;
             and the noise, `scale` of Laplace noise or `deviation` of Gaussian noise.
         scale: Of Laplace noise in all counts, of a table without the columns of noise.
-
-    Returns:
-        Columns `BUCKET`, `count`, and `noise_std`, the standard deviation of the noise.
 
     Raises:
         ValueError: A column is not there, or holds what is no number; no bucket has a count; or
@@ -148,9 +140,7 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
 def labels_of_counts(features: pd.DataFrame, buckets: pd.DataFrame) -> Floats:
     """Return the chances of the other class and of the counted one [N, 2] for each row.
 
-    Args:
-        features: The rows that were counted.
-        buckets: As `read_histograms` returns them.
+    `features` are the rows that were counted, `buckets` as `read_histograms` returns them.
 
     Raises:
         ValueError: The buckets are not of these features.
@@ -199,10 +189,9 @@ def _members(features: pd.DataFrame, buckets: pd.DataFrame) -> NDArray[np.float3
             elif not (pd.isna(bucket["low"]) and pd.isna(bucket["high"])):
                 if values.dtype.kind not in "iuf":
                     raise ValueError(f"column {name!r} holds no numbers, but has a bucket with low")
-                ends = (
-                    bucket[["low", "high"]].astype(float).fillna({"low": -np.inf, "high": np.inf})
-                )
-                inside[:, place] = values.between(*ends, inclusive="left")
+                # An open end is NaN, of which every comparison is false.
+                below = (values < bucket["low"]) | (values >= bucket["high"])
+                inside[:, place] = values.notna() & ~below
         rest = own.index[own[["low", "high", "category"]].isna().all(axis=1)]
         inside[:, rest] = (inside[:, own.index].sum(1) == 0)[:, None]
         if not inside[:, own.index].any():

@@ -149,13 +149,15 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
     noise = ("--noise", "laplace", "--l1", "3", "--epsilon", "8")
     out = str(tmp_path / "model")
     said = words("fit", table, "--histograms", str(file), *noise, "-o", f"{out}1")
-    assert "epsilon 8 by the word of the party that drew the noise: no vault of yours" in said
+    assert "epsilon 8 by the word of the party that drew the noise (--epsilon): no vault" in said
     found = ran("fit", table, "--histograms", str(file), *noise, "-o", out)
     assert (found["rows"], found["epsilon"], found["delta"]) == (4000, 8.0, 0.0)
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
     assert facts["epsilon_stated_by"] == load_model(out).origin.stated_by
     assert facts["epsilon_stated_by"] == "the party that drew the noise"
     ran("predict", out, table, "-o", str(tmp_path / "p.parquet"))
+    said = words("predict", out, table, "-o", str(tmp_path / "p.parquet"))
+    assert "columns: prediction, probability_no, probability_yes\ntrial: none\n" in said
     scores = pd.read_parquet(tmp_path / "p.parquet").iloc[:, -1]
     assert roc_auc_score(label, scores) > 0.8
     for given, why in (

@@ -82,7 +82,7 @@ def test_what_cannot_be_covered_is_refused_before_it_is_paid() -> None:
         labeldp.PredictionSets(broken, vault=vault).fit(X[500:1500], CLASSES[500:1500])
     several = Swapped()
     several.classes = several.classes[:2]
-    with pytest.raises(ValueError, match=r"probabilities \(1000, 3\) for 2 classes"):
+    with pytest.raises(ValueError, match=r"predicts \(1000, 3\) for 2 classes"):
         labeldp.PredictionSets(several, vault=vault).fit(X[500:1500], CLASSES[500:1500])
     wide = (-1e308, 1e308)
     with pytest.raises(ValueError, match="two finite numbers"):
