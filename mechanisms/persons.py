@@ -106,8 +106,8 @@ def numbered(names: object) -> tuple[Persons, NDArray[np.str_]]:
     missing = [row for row, text in enumerate(texts) if not text]
     if missing:
         raise ValueError(
-            f"row {missing[0]} of groups (and {len(missing) - 1} more) names no person; leave the "
-            "row out, or name its person, by a new name only if the person has no other row"
+            f"row {missing[0]} (and {len(missing) - 1} more) names no person; leave it out, or "
+            "name its person, by a new name only if the person has no other row"
         )
     found, numbers = np.unique(np.array(texts, dtype=str), return_inverse=True)
     return numbers.astype(np.intp), found

@@ -213,13 +213,13 @@ def stated_bounds(bounds: Any) -> tuple[float, float]:
             f"bounds is {bounds!r}; state the least and the largest amount, such as bounds=(0, "
             "500): they are public, and are not read off the amounts"
         ) from None
-    if not -math.inf < low < high < math.inf:
+    if not (low < high and math.isfinite(high - low)):
         raise ValueError(f"bounds are {low:g} and {high:g}; two finite numbers, the smaller first")
     return float(low), float(high)
 
 
 def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
-    """Return the position of each secret label [N] among the sorted classes [K].
+    """Return the position of each secret label [N] among the classes [K].
 
     The ValueError for one that is not among them names the row and never the label.
     """
@@ -234,7 +234,8 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
         )
     try:
         # Clipped, so that a label beyond the last class is compared with it, and refused below.
-        places = np.searchsorted(classes, labels).clip(max=len(classes) - 1)
+        order = np.argsort(classes)
+        places = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
     except TypeError as error:
         raise ValueError("y holds values of several kinds; give labels of one kind") from error
     unseen = np.flatnonzero(classes[places] != labels)
@@ -244,7 +245,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
             "stated classes; the label is secret and not shown: add its class to classes=, or "
             "correct the row"
         )
-    return places.astype(np.int64)
+    return np.asarray(places, np.int64)
 
 
 def digest_of(fingerprint: str, rows: object) -> str:

@@ -10,6 +10,7 @@ import pandas as pd
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.platform.api.fitting import number_rows
+from labeldp.platform.api.label_release import class_numbers
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
 from labeldp.trainers.methods.histograms import labels_of_counts, read_histograms
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
@@ -46,14 +47,15 @@ def fit_histograms(
         ValueError: The table lacks columns, or names columns that the features do not have.
     """
     _validate.positive(epsilon=1.0 if epsilon is None else epsilon, l1=1.0 if l1 is None else l1)
-    _validate.non_negative(delta=delta)
+    _validate.delta(delta)
+    class_numbers((), classes)
     if l1 is not None and epsilon is None:
         raise ValueError("l1 gives noise of scale 2 x l1 / epsilon; state epsilon, too")
     scale = None if l1 is None or epsilon is None else 2 * l1 / epsilon
     buckets = read_histograms(histograms, scale=scale)
     soft = labels_of_counts(features, buckets)
     columns = buckets["column"].unique().tolist()
-    data = number_rows(features[columns], num_classes=2, keep=columns)
+    data = number_rows(features.rename(columns=str)[columns], num_classes=2, keep=columns)
     some = some_of(len(soft), seed=seed)
     rows = data.train_features[some]
     if estimator is None:

@@ -164,7 +164,7 @@ def choices_of(labels: Any) -> NDArray[np.int64]:
     """
     given = np.asarray(labels)
     wrong = np.ones(given.shape, bool)
-    if given.dtype.kind in "biuf":
+    if given.dtype.kind in "biufO":
         wrong = (given != 0) & (given != 1)
     if given.ndim != 1 or wrong.any():
         first = f"row {np.flatnonzero(wrong)[0]}" if wrong.any() else f"shape {given.shape}"

@@ -41,8 +41,8 @@ class PredictionSets(PaysForLabels):
     and noise, if both are drawn alike. It holds for any model, and not for each class by itself.
 
     Args:
-        model: A fitted classifier with `predict_proba` and `classes_`, or a fitted regressor. It
-            must not have learned from the calibration rows.
+        model: A fitted classifier with `predict_proba`, or a fitted regressor. It must not have
+            learned from the calibration rows.
         epsilon: Cost of a fit for each calibration label, pure.
         coverage: Probability that a set holds the label, between 0 and 1.
         bounds: Smallest and largest amount, for a regressor; None takes `model.bounds`.
@@ -86,7 +86,7 @@ class PredictionSets(PaysForLabels):
         )
         predicted = self._predicted(X)
         if self._of_classes:
-            places = fitting.places_of(labels, np.asarray(self.model.classes_))
+            places = fitting.places_of(labels, self._classes)
             scores = 1 - predicted[np.arange(len(places)), places]
             thresholds = _of_classes(predicted)
         else:
@@ -125,6 +125,11 @@ class PredictionSets(PaysForLabels):
         return hasattr(self.model, "predict_proba")
 
     @property
+    def _classes(self) -> NDArray[Any]:
+        known = hasattr(self.model, "classes_")  # a model that was saved calls them otherwise
+        return np.asarray(self.model.classes_ if known else self.model.classes)
+
+    @property
     def _bounds(self) -> tuple[float, float]:
         stated = getattr(self.model, "bounds", None) if self.bounds is None else self.bounds
         return fitting.stated_bounds(stated)
@@ -133,6 +138,9 @@ class PredictionSets(PaysForLabels):
         """Probabilities [N, K], or amounts [N] between the bounds."""
         if self._of_classes:
             predicted = np.asarray(self.model.predict_proba(X), np.float64)
+            count = len(self._classes)
+            if predicted.shape[1:] != (count,):
+                raise ValueError(f"the model predicts {predicted.shape} for {count} classes")
         else:
             amounts = np.asarray(self.model.predict(X), np.float64).ravel()
             predicted = np.clip(amounts, *self._bounds)

@@ -14,7 +14,7 @@
 """
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -191,11 +191,10 @@ class LabelPrivatePreferences(PaysForLabels):
             "counts": lambda: rewards.planned_counts(differences, epsilon=epsilon),
             "randomized_response": lambda: rewards.planned_choices(epsilon=epsilon),
         }
-        names = [self.method]
+        names: Sequence[str] = [self.method]
         if self.method == AUTO:
-            names = ["sums"] if grouped is not None and self.delta > 0 else [*known]
-        if self.delta == 0 and self.method == AUTO:
-            names.remove("sums")
+            # Sums, at a delta, use all pairs of a person, and the others few.
+            names = METHODS[1:] if self.delta == 0 else METHODS[: None if grouped is None else 1]
         plans = {name: known[name]() for name in names}
         best = max(plans, key=lambda name: plans[name].nats(differences))
         return plans[best], best

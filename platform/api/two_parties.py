@@ -179,12 +179,14 @@ def write_request(
 def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.str_]:
     """Return the ids of a table's rows as text [N], each once, as `normal_name` writes them."""
     _refuse_missing(table, column, what=what)
+    if not len(table):
+        raise ValueError(f"{what} have no rows; check the file, or the query")
     names = [normal_name(value) for value in table[column].tolist()]
     if not all(names):
         raise ValueError(f"column {column!r} of {what} lacks an id in some rows; every row has one")
     ids = np.array(names, dtype=str)
     distinct = len(np.unique(ids))
-    if not len(ids) or distinct < len(ids):
+    if distinct < len(ids):
         raise ValueError(
             f"column {column!r} of {what} has {len(ids):,} rows and {distinct:,} ids; every row "
             "needs an id of its own, which differs by more than white space, invisible or "
@@ -617,14 +619,15 @@ def _persons(
             "(without --rows-at-once), or leave out --person-column"
         )
     _refuse_missing(labels, person_column, what="the labels")
-    if (places < 0).any():
+    known = labels[person_column].astype(object).to_numpy()
+    persons: NDArray[Any] = np.where(places < 0, np.array(None), known[places])
+    if unknown := [place for place, name in enumerate(persons) if not normal_name(name)]:
         raise ValueError(
-            f"{(places < 0).sum():,} of {len(places):,} ids of the request have no row in the "
-            "labels, so that their person is unknown; give each a row with its person, whose label "
-            "may be empty, and --missing CLASS"
+            f"{len(unknown):,} of {len(places):,} ids of the request have no person in the labels, "
+            f"such as {str(request.ids[unknown[0]])!r}; give each a row with its person, whose "
+            "label may be empty, and --missing CLASS"
         )
-    persons: NDArray[Any] = labels[person_column].astype(object).to_numpy()
-    return persons[places]
+    return persons
 
 
 def _joined(

@@ -114,8 +114,10 @@ def plain_text(facts: Mapping[str, Any], indent: str = "") -> str:
 
 
 def _short(name: str, value: object) -> str:
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "none"
     if not isinstance(value, float):
-        return str(value)
+        return str(value) or "none"
     # Audits bound epsilon from below.
     above = "epsilon" in name and "low" not in name and "tight" not in name
     return rounded_up(value, 6) if above else f"{value:.6g}"

@@ -487,7 +487,7 @@ VERBS = (
             "labels",
             "LABELS",
             "table of secret labels: .parquet, .csv, .xlsx, or a database: duckdb:FILE, "
-            "postgresql://USER@HOST/NAME",
+            "postgresql://USER@HOST/NAME (its password in LABELDP_DATABASE_PASSWORD)",
         ),
         option("--query", "SELECT of ids and labels, where LABELS is a database", "SQL"),
         flag("--push-down", "let the database count the labels, for a request for clusters"),

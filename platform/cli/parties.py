@@ -262,7 +262,9 @@ def fit(
             "states its own"
         )
     if histograms is None:
-        model, rows, notes = _of_releases(features, release, request, estimator, seed)
+        model, rows, paid, notes = _of_releases(features, release, request, estimator, seed)
+        of_pairs = model.origin.method.startswith("a reward")
+        what = f"released {'choices' if of_pairs else 'labels'}"
     else:
         table = read_table(features[0])
         rows = len(table)
@@ -275,7 +277,9 @@ def fit(
             estimator=_estimator(estimator, rows, seed),
             seed=seed,
         )
-        notes = [f"epsilon is stated by {model.origin.stated_by}: no vault of yours paid it"]
+        paid = f"by the word of {model.origin.stated_by} (--epsilon): no vault of yours paid it"
+        notes = []
+        what = "rows in histograms"
     model.save(out)
     origin = model.origin
     facts = {
@@ -288,11 +292,9 @@ def fit(
         "bytes": _bytes(Path(out)),
         "folder": out,
     }
-    labels = "choices" if facts["estimator"] == "a reward" else "labels"
-    what = f"released {labels}" if histograms is None else "rows in histograms"
     cost = price(origin.epsilon, origin.delta)
     lines = [
-        f"{out}: {facts['estimator']} of {rows:,} {what}, {cost} for the id that paid most",
+        f"{out}: {facts['estimator']} of {rows:,} {what}, {cost} {paid}",
         f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
     ]
     if mixed := mixture_text(model.models):
@@ -306,8 +308,8 @@ def _of_releases(
     request: Sequence[str],
     estimator: str | None,
     seed: int,
-) -> tuple[TrainedModel, int, list[str]]:
-    """Return a model of releases, the number of their labels, and notes."""
+) -> tuple[TrainedModel, int, str, list[str]]:
+    """Return a model of releases, the number of their labels, who paid for it, and notes."""
     folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
     releases = [party_files.read_release(each) for each in folders]
     unknown = _refuse_others(releases, release, request)
@@ -325,7 +327,8 @@ def _of_releases(
     learner = _estimator(estimator, ends[-1], seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     note = f"{unknown} releases were not compared with a request: --request DIR"
-    return model, ends[-1], [note] * (unknown > 0)
+    paid = f"for the {releases[0].ledger[0].unit} that paid most"
+    return model, ends[-1], paid, [note] * (unknown > 0)
 
 
 def _refuse_others(

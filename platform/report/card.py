@@ -312,12 +312,9 @@ def registry_record(
 ) -> dict[str, Any]:
     """Return a draft of a record of the registry, for all three of its tiers.
 
-    Args:
-        public: The trial's public values.
-        chosen: What it cost, alone and with its choice; the larger price is stated.
-        lines: Of the ledger, behind the trial.
-        has_model: Whether its model is published, and not only its figures.
-        of_persons: Whether all labels of a person are the unit of privacy.
+    The price is that with the choice of the trial, of whose ledger `lines` are. `has_model` says
+    whether more than figures is published, `of_persons` whether all labels of a person are the
+    unit of privacy.
 
     Raises:
         ValueError: The trial has no guarantee to state.

@@ -482,9 +482,9 @@ class SharedVault:
             if bool(other.grouping) != bool(side.grouping) or same_rows:
                 unit = "persons" if other.grouping else "single labels"
                 raise ValueError(
-                    f"this vault counts {unit}{' of other groups' if same_rows else ''}, and no "
-                    "total would hold for both; nothing was released. Take the same groups= in "
-                    "every fit, or another SharedVault"
+                    f"this vault counts {unit}{' of other persons' if same_rows else ''}, and no "
+                    "total would hold for both; nothing was released. Take the same persons each "
+                    "time (groups= or --person-column), or another vault (vault= or --vault)"
                 )
 
     def _refuse_a_fork(self) -> None:

@@ -117,7 +117,7 @@ def check_width(file: Path, columns: int) -> None:
         )
 
 
-def refuse_twice(names: Sequence[str], file: Path, *, shown: bool = True) -> None:
+def refuse_twice(names: Sequence[str], file: Path | str, *, shown: bool = True) -> None:
     """Refuse two columns of one name; `shown` unless the names may be a row with a label."""
     for place, name in enumerate(names):
         if name in names[:place]:
@@ -337,12 +337,15 @@ class QueriedLabels:
 
     def __init__(self, connection: Any, query: str) -> None:
         self._connection = connection
+        self._plain = query
         # A comment at its end must not take the bracket.
         self._query = f"({query}\n) AS labels"
 
     def check(self, *columns: str) -> None:
-        """Refuse columns that the query does not give."""
-        known = list(self._read(f"SELECT * FROM {self._query} WHERE 1 = 0"))
+        """Refuse columns that the query does not give, and two of one name."""
+        known = self._names()
+        # Some databases take `bought` for `BOUGHT`.
+        refuse_twice([name.casefold() for name in known], "the query")
         if lacking := [name for name in columns if name not in known]:
             raise DataFileError(
                 f"the query gives no column {lacking[0]!r}, but {', '.join(map(str, known))}; name "
@@ -363,16 +366,10 @@ class QueriedLabels:
         id_column: str,
         label_column: str,
     ) -> "pd.DataFrame":
-        """Return how many rows have each label in each part, counted by the database.
+        """Return how many rows have each label in each part: `part`, `label` and `count`.
 
-        Args:
-            ids: As `table` returned them [N].
-            parts: Number of the part of each [N].
-            id_column: Of the query.
-            label_column: Likewise.
-
-        Returns:
-            Columns `part`, `label` and `count`.
+        The database counts them. `ids` are as `table` returned them [N], each in one of the `parts`
+        [N].
         """
         own = self._quoted(id_column)
         self._lend(own, ids.reset_index(drop=True).to_frame("id").assign(part=parts))
@@ -381,6 +378,11 @@ class QueriedLabels:
             f"COUNT(*) AS count FROM {self._query} "
             f"JOIN labeldp_request AS lent ON labels.{own} = lent.id GROUP BY 1, 2"
         )
+
+    def _names(self) -> list[str]:
+        """Return the names of the query's columns as it has them."""
+        self._read(f"SELECT * FROM {self._query} WHERE 1 = 0")  # no query that writes stands there
+        return list(self._connection.sql(self._plain).columns)  # which would rename the second one
 
     def _quoted(self, name: str) -> str:
         doubled = name.replace('"', '""')
@@ -407,6 +409,10 @@ class QueriedLabels:
 
 
 class _BySqlAlchemy(QueriedLabels):
+    def _names(self) -> list[str]:
+        names = self._read(f"SELECT * FROM {self._query} WHERE 1 = 0")
+        return [str(name).removesuffix(":1") for name in names]  # of SQLite, the second one's
+
     def _quoted(self, name: str) -> str:
         return str(self._connection.dialect.identifier_preparer.quote_identifier(name))
 
@@ -443,13 +449,11 @@ class _BySqlAlchemy(QueriedLabels):
 
 @contextmanager
 def opened_query(address: str, query: str) -> Iterator[QueriedLabels]:
-    """Open the rows of a query for reading.
+    """Open the rows of a query, one SELECT, for reading.
 
-    Args:
-        address: `duckdb:FILE`, or one of SQLAlchemy without a password: that is in the environment
-            (`LABELDP_DATABASE_PASSWORD`), in the file that `LABELDP_DATABASE_PASSWORD_FILE` names,
-            or where the database's own library looks for it.
-        query: One SELECT.
+    `address` is `duckdb:FILE`, or one of SQLAlchemy without a password: that is in the environment
+    (`LABELDP_DATABASE_PASSWORD`), in the file that `LABELDP_DATABASE_PASSWORD_FILE` names, or where
+    the database's own library looks for it.
 
     Raises:
         DataFileError: Address or query are refused, by us or by the database.

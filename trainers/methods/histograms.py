@@ -50,13 +50,8 @@ def planned_buckets(features: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
     Each counted label adds 1 to every histogram, so that they share epsilon. A bucket is so large
     that its count should be no smaller than the noise.
 
-    Args:
-        features: One row per label; columns that name single rows, and dates, are left out.
-        epsilon: Of all histograms together. By W3C Attribution's rule the noise has a scale of
-            2 x (number of histograms) / epsilon.
-
-    Returns:
-        Columns `column`, `low`, `high`, `category` and `scale`, a row for each bucket.
+    Columns that name single rows, and dates, are left out. By W3C Attribution's rule the noise has
+    a `scale` of 2 x (number of histograms) / epsilon, which the table has beside `BUCKET`.
 
     Raises:
         ValueError: No column is of use, or epsilon is not above 0.
@@ -97,18 +92,16 @@ def _buckets_of(name: str, values: NDArray[Any], least: float) -> list[tuple[Any
 
 
 def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.DataFrame:
-    """Return the buckets of the columns with a count; the count of a suppressed one is NaN.
+    """Return `BUCKET`, `count` (NaN of a suppressed one) and `noise_std` of columns with a count.
 
     Args:
         table: Columns `BUCKET`, of which those without a value may be left out; `count` or `value`;
             and the noise, `scale` of Laplace noise or `deviation` of Gaussian noise.
-        scale: Of Laplace noise in all counts, in place of the columns of noise.
-
-    Returns:
-        Columns `BUCKET`, `count`, and `noise_std`, the standard deviation of the noise.
+        scale: Of Laplace noise in all counts, of a table without the columns of noise.
 
     Raises:
-        ValueError: A column is not there, or holds what is no number; or no bucket has a count.
+        ValueError: A column is not there, or holds what is no number; no bucket has a count; or
+            there are two sources of the noise.
     """
     counted = "count" if "count" in table else "value"
     if not {"column", counted} <= {*table}:
@@ -120,29 +113,34 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
     found["low"] = _numbers(table, "low")
     found["high"] = _numbers(table, "high")
     found["count"] = _numbers(table, counted)
-    laplace = _numbers(table, "scale") if scale is None else np.full(len(table), scale)
-    noise = np.sqrt(2) * laplace
-    if scale is None:
-        gaussian = _numbers(table, "deviation")
-        noise = np.where(np.isnan(gaussian), noise, gaussian)
-    found = found.assign(noise_std=noise)
+    laplace = _numbers(table, "scale")
+    gaussian = _numbers(table, "deviation")
+    if scale is not None:
+        if not np.isnan([laplace, gaussian]).all():
+            raise ValueError(
+                f"the histograms state their noise in a column, and --l1 (l1=) gives each count a "
+                f"scale of {scale:g}, too; leave out the column, or --noise and --l1"
+            )
+        laplace = np.full(len(table), scale)
+    found["noise_std"] = np.where(np.isnan(gaussian), np.sqrt(2) * laplace, gaussian)
     given = found.dropna(subset="count")
-    usable = np.isfinite(given[["count", "noise_std"]]).all(axis=1) & (given["noise_std"] > 0)
+    # Squares of the noise must stay numbers.
+    usable = np.isfinite(given["count"]) & given["noise_std"].between(1e-100, 1e100)
     if not (len(given) and usable.all()):
-        bad = f"row {usable.idxmin()} has none, or no count" if len(given) else "none has one"
+        bad = f"row {usable.idxmin()} has no count or no noise" if len(given) else "no row has one"
         raise ValueError(
             f"{bad}: each count needs noise above 0; give a column scale (Laplace) or deviation "
             "(Gaussian), or --noise laplace --l1 L --epsilon E"
         )
+    if (empty := found["low"] >= found["high"]).any():
+        raise ValueError(f"row {empty.idxmax()} has a low that is not below its high: swap them")
     return found[found["column"].isin(given["column"])].reset_index(drop=True)
 
 
 def labels_of_counts(features: pd.DataFrame, buckets: pd.DataFrame) -> Floats:
     """Return the chances of the other class and of the counted one [N, 2] for each row.
 
-    Args:
-        features: The rows that were counted.
-        buckets: As `read_histograms` returns them.
+    `features` are the rows that were counted, `buckets` as `read_histograms` returns them.
 
     Raises:
         ValueError: The buckets are not of these features.
@@ -157,7 +155,7 @@ def labels_of_counts(features: pd.DataFrame, buckets: pd.DataFrame) -> Floats:
     counts = buckets["count"].to_numpy()
     variance = np.square(buckets["noise_std"].to_numpy())
     share = (counts / variance).sum() / (held / variance).sum()
-    share = float(np.clip(share, 1 / len(features), 1 - 1 / len(features)))
+    share = float(np.clip(share, 0.5 / len(features), 1 - 0.5 / len(features)))
     directions, strengths = _directions(buckets)
     weights = (inside @ directions).astype(np.float32)
     sums = directions.T @ counts
@@ -191,10 +189,9 @@ def _members(features: pd.DataFrame, buckets: pd.DataFrame) -> NDArray[np.float3
             elif not (pd.isna(bucket["low"]) and pd.isna(bucket["high"])):
                 if values.dtype.kind not in "iuf":
                     raise ValueError(f"column {name!r} holds no numbers, but has a bucket with low")
-                ends = (
-                    bucket[["low", "high"]].astype(float).fillna({"low": -np.inf, "high": np.inf})
-                )
-                inside[:, place] = values.between(*ends, inclusive="left")
+                # An open end is NaN, of which every comparison is false.
+                below = (values < bucket["low"]) | (values >= bucket["high"])
+                inside[:, place] = values.notna() & ~below
         rest = own.index[own[["low", "high", "category"]].isna().all(axis=1)]
         inside[:, rest] = (inside[:, own.index].sum(1) == 0)[:, None]
         if not inside[:, own.index].any():

@@ -120,13 +120,7 @@ class RewardFunctions:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class OddSums:
-    """Sums of (y - 1/2) along weights of pairs.
-
-    Attributes:
-        weights: Of the pairs in each sum [N, S].
-        noise_variance: Of each sum.
-        sums: The released ones [S].
-    """
+    """Sums [S] of (y - 1/2) along weights of pairs [N, S], and the variance of their noise."""
 
     weights: NDArray[np.floating]
     noise_variance: float = 0.0
@@ -159,11 +153,7 @@ class OddSums:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class NoisyChoices:
-    """Choices, each wrong with the probability `flip_probability`.
-
-    Attributes:
-        choices: The released ones, 0 or 1 [N].
-    """
+    """Choices, 0 or 1 [N], each wrong with the probability `flip_probability`."""
 
     flip_probability: float
     choices: NDArray[np.integer[Any]] | None = None
@@ -190,11 +180,9 @@ Evidence = OddSums | NoisyChoices
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PairQuestion(CoarseWeights):
-    """A question about choices, along coarse directions of pairs.
+    """A question about choices, along coarse directions of pairs, each in a unit of its own [M].
 
-    Attributes:
-        units: Of each direction [M].
-        epsilon: By which the functions of rows were learned.
+    Functions of rows were learned for this epsilon.
     """
 
     units: NDArray[np.float32]
@@ -223,13 +211,9 @@ class PairQuestion(CoarseWeights):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Planned:
-    """A release that may be requested, and what it will tell.
+    """A release of choices 0 and 1 that may be requested, with its public inputs.
 
-    Attributes:
-        mechanism: Of choices 0 and 1.
-        public: Its public inputs.
-        evidence: What the release says, without its values.
-        read: Completes it, given the values.
+    `evidence` is what it says without its values, and `read` completes that, given these.
     """
 
     mechanism: Any

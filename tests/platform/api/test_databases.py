@@ -183,6 +183,9 @@ def test_what_is_refused_is_free_and_nothing_is_written(
     cases = {
         "SELECT id FROM labels": "gives no column 'bought', but id",
         "SELECT id, nope AS bought FROM labels": "nope",
+        "SELECT id, bought, id AS bought FROM labels": "two columns of one name ('bought')",
+        "SELECT id, 'no' AS \"BOUGHT\", bought FROM labels": "two columns of one name",
+        "SELECT id, bought FROM labels WHERE 1 = 0": "the labels have no rows",
         "SELECT id, bought FROM elsewhere": "elsewhere",
         "DELETE FROM labels": "must be one SELECT",
         "SELECT id, bought FROM labels; DROP TABLE labels": "must be one SELECT",

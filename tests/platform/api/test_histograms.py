@@ -143,20 +143,27 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
     file.write_text(words("buckets", table, "--budget", "8"))
     asked = pd.read_csv(file, keep_default_na=False, na_values=[""])
     assert len(asked) == len(plan["buckets"])
-    counted(features, asked, label).drop(columns="scale").to_csv(file, index=False)
+    with_scale = str(tmp_path / "with_scale.csv")
+    counted(features, asked, label).to_csv(with_scale, index=False)
+    pd.read_csv(with_scale).drop(columns="scale").to_csv(file, index=False)
     noise = ("--noise", "laplace", "--l1", "3", "--epsilon", "8")
     out = str(tmp_path / "model")
+    said = words("fit", table, "--histograms", str(file), *noise, "-o", f"{out}1")
+    assert "epsilon 8 by the word of the party that drew the noise (--epsilon): no vault" in said
     found = ran("fit", table, "--histograms", str(file), *noise, "-o", out)
     assert (found["rows"], found["epsilon"], found["delta"]) == (4000, 8.0, 0.0)
     facts = json.loads((tmp_path / "model" / "model.json").read_text())
     assert facts["epsilon_stated_by"] == load_model(out).origin.stated_by
     assert facts["epsilon_stated_by"] == "the party that drew the noise"
     ran("predict", out, table, "-o", str(tmp_path / "p.parquet"))
+    said = words("predict", out, table, "-o", str(tmp_path / "p.parquet"))
+    assert "columns: prediction, probability_no, probability_yes\ntrial: none\n" in said
     scores = pd.read_parquet(tmp_path / "p.parquet").iloc[:, -1]
     assert roc_auc_score(label, scores) > 0.8
     for given, why in (
         (("--histograms", str(file)), "each count needs noise above 0"),
         (("--histograms", str(file), "--noise", "laplace"), "goes with --l1"),
+        (("--histograms", with_scale, *noise), "in a column, and --l1 (l1=) gives each count"),
         (("--histograms", table, *noise), "need column, low, high, category"),
         ((), "either --release DIR or --histograms FILE"),
         (("--release", out, *noise), "states its own"),
@@ -171,10 +178,12 @@ def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
         ({"column": "height"}, "which the features lack"),
         ({"column": "town"}, "holds no numbers"),
         ({"low": 1e6, "high": 2e6}, "no row of the features is in a bucket of column 'age'"),
-        ({"count": math.nan}, "none has one"),
-        ({"count": math.inf}, "no count"),
+        ({"count": math.nan}, "no row has one"),
+        ({"count": math.inf}, "no count or no noise"),
         ({"count": "many"}, "holds text"),
         ({"scale": 0.0}, "each count needs noise above 0"),
+        ({"scale": 1e-300}, "each count needs noise above 0"),
+        ({"low": 60.0, "high": 40.0}, "a low that is not below its high"),
     ],
 )
 def test_tables_that_can_t_be_read_are_refused(changes: dict[str, Any], why: str) -> None:
@@ -183,3 +192,17 @@ def test_tables_that_can_t_be_read_are_refused(changes: dict[str, Any], why: str
     table = counted(features, asked, label).astype(object).assign(**changes)
     with pytest.raises(ValueError, match=why):
         fit_histograms(features, table, epsilon=1.0)
+
+
+def test_numbers_may_name_columns_and_one_row_may_be_all() -> None:
+    features = pd.DataFrame(np.random.default_rng(0).integers(0, 3, (500, 2)))
+    asked = planned_buckets(features, epsilon=8.0)
+    counts = counted(features.rename(columns=str), asked, (features[0] == 1).to_numpy())
+    found = fit_histograms(features, counts, epsilon=8.0).predict_proba(features)[:, 1]
+    assert roc_auc_score(features[0] == 1, found) > 0.9
+    alone = fit_histograms(features[:1], counts, epsilon=8.0).predict_proba(features[:1])
+    assert np.isfinite(alone).all()
+    with pytest.raises(ValueError, match=r"delta is 2\.0"):
+        fit_histograms(features, counts, epsilon=8.0, delta=2.0)
+    with pytest.raises(ValueError, match="name two or more that differ"):
+        fit_histograms(features, counts, epsilon=8.0, classes=["no", "no"])

@@ -245,10 +245,13 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
     unlabeled = labels.assign(label=labels.label.where(labels.index > 3).astype("Int64"))
     request = write_request(features, tmp_path / "3", **{**facts, "method": "subset"})
     assert answer(unlabeled, request, None, **given, missing="0").absent == 4
-    with pytest.raises(ValueError, match="4 of 200 ids of the request have no row in the labels"):
-        answer(unlabeled.dropna(), request, None, **given, missing="0")
+    name = COLUMNS["person_column"]
+    blank = unlabeled.assign(**{name: unlabeled[name].astype(object).where(labels.index > 3, " ")})
+    for unknown in (unlabeled.dropna(), blank):
+        with pytest.raises(ValueError, match="4 of 200 ids of the request have no person in the"):
+            answer(unknown, request, None, **given, missing="0")
     plain = {**given, "person_column": None}
-    with pytest.raises(ValueError, match="this vault counts persons"):
+    with pytest.raises(ValueError, match=r"this vault counts persons.*--person-column"):
         answer(labels, request, None, **plain)
 
 
@@ -283,7 +286,7 @@ def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:
     assert numbers.tolist() == [0, 0, 0, 0, 0, 0, 1, 1] and names.tolist() == ["7", "a b"]
     assert numbered(pd.Series([1, 2], dtype="Int64"))[1].tolist() == ["1", "2"]
     for missing in (None, np.nan, pd.NA, pd.NaT, "  "):
-        with pytest.raises(ValueError, match=r"row 1 of groups \(and 0 more\) names no person"):
+        with pytest.raises(ValueError, match=r"row 1 \(and 0 more\) names no person"):
             numbered(["a", missing, "b"])
     with pytest.raises(ValueError, match="max_labels_per_person is 0"):
         Groups.of(["a", "a"], count=2, most=0)

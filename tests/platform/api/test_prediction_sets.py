@@ -51,6 +51,24 @@ def test_a_vault_reads_an_equal_choice_again_and_tokens_are_looked_up() -> None:
     assert fits[0].threshold_ == fits[1].threshold_ and vault.epsilon() == 1.0
 
 
+class Swapped:
+    """The model with its classes in another order, named as a saved model names them."""
+
+    classes = MODEL.classes_[::-1]
+
+    def predict_proba(self, rows: np.ndarray) -> np.ndarray:
+        return np.asarray(MODEL.predict_proba(rows)[:, ::-1])
+
+
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+def test_classes_may_have_any_order() -> None:
+    found = []
+    for model in (MODEL, Swapped()):
+        sets = labeldp.PredictionSets(model, epsilon=300.0).fit(X[500:1500], CLASSES[500:1500])
+        found.append(sets.predict_set(X[1500:]))
+    np.testing.assert_array_equal(found[0], found[1][:, ::-1])
+
+
 def test_what_cannot_be_covered_is_refused_before_it_is_paid() -> None:
     vault = labeldp.SharedVault()
     sets = labeldp.PredictionSets(MODEL, epsilon=0.5, vault=vault)
@@ -62,4 +80,11 @@ def test_what_cannot_be_covered_is_refused_before_it_is_paid() -> None:
     broken.intercept_ = np.full(3, np.nan)
     with pytest.raises(ValueError, match=r"predicts NaN or infinity for row 0"):
         labeldp.PredictionSets(broken, vault=vault).fit(X[500:1500], CLASSES[500:1500])
+    several = Swapped()
+    several.classes = several.classes[:2]
+    with pytest.raises(ValueError, match=r"predicts \(1000, 3\) for 2 classes"):
+        labeldp.PredictionSets(several, vault=vault).fit(X[500:1500], CLASSES[500:1500])
+    wide = (-1e308, 1e308)
+    with pytest.raises(ValueError, match="two finite numbers"):
+        labeldp.PredictionSets(LinearRegression().fit(X, SCORE), bounds=wide).fit(X, SCORE)
     assert vault.epsilon() == 0.0

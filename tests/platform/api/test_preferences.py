@@ -139,8 +139,13 @@ def test_choices_for_other_trainers_come_with_their_flip_probability() -> None:
     assert release.epsilon == 1.0 and set(release.values.tolist()) == {0, 1}
     wrong = float(np.mean(release.values != PREFERS))
     assert wrong == pytest.approx(release.flip_probability, abs=0.025)
-    with pytest.raises(ValueError, match="choices have a value"):
-        labeldp.privatize(["a", "b"], epsilon=1.0, task="preference")
+    as_objects = PREFERS.astype(object)
+    assert labeldp.privatize(as_objects, epsilon=300.0, task="preference").values.sum() == sum(
+        PREFERS
+    )
+    for bad, row in ((["a", "b"], 0), ([True, False, 2], 2), ([1, 0, None], 2)):
+        with pytest.raises(ValueError, match=rf"choices have a value .* \(row {row}\)"):
+            labeldp.privatize(bad, epsilon=1.0, task="preference")
 
 
 def pairs_file(folder: Path) -> tuple[str, str]:
