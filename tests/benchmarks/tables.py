@@ -333,7 +333,7 @@ def text_section(found: pd.DataFrame) -> str:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rows", type=int, default=4000)
-    arguments.add_argument("--seeds", type=int, default=3)
+    arguments.add_argument("--seeds", type=int, default=6)
     arguments.add_argument("--to", type=Path, default=PAGE)
     arguments.add_argument("--only", choices=("classes", "amounts", "text"))
     given = arguments.parse_args()
@@ -346,7 +346,7 @@ def main() -> None:
     if given.only in (None, "classes"):
         parts["classes"] = classes_page(most=given.rows, seeds=given.seeds)
     if given.only in (None, "amounts"):
-        parts["amounts"] = amounts_page(seeds=5 * given.seeds)
+        parts["amounts"] = amounts_page(seeds=5)
     if given.only in (None, "text"):
         parts["text"] = text_page(seeds=5)
     given.to.write_text("".join(parts.values()))
