@@ -1,6 +1,7 @@
 """Figures, tables and comparisons for papers: each has the numbers that it was given, no others."""
 
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,16 @@ def test_a_heat_map_has_the_mean_of_every_point() -> None:
         axes.images[0].get_array().filled(math.nan), [[35.5, 45.5, 55.5], [60.5, 70.5, math.nan]]
     )
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("trainer.tau", "trainer.temperature")
+
+
+def test_a_heat_map_takes_epsilon_only_where_nothing_else_is_varied() -> None:
+    keys = ("trainer.epsilon", "trainer.temperature", "trainer.mixup")
+    records = [
+        a_record(f"{number}", point=dict(zip(keys, values, strict=True)))
+        for number, values in enumerate(product((1.0, 2.0), (0.5, 1.0), (0, 4)))
+    ]
+    axes = panels(paper_figures.heat_map(records))[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == keys[:0:-1]
 
 
 def test_each_numeric_axis_has_a_panel_of_means() -> None:
@@ -100,6 +111,21 @@ def test_less_noise_costs_more_and_answers_better_by_both_maxima() -> None:
         assert dear > cheap and right > less
     gaussian = GNMax(noise_std=80.0).costs(VOTES, Accounting.COUNTS).cost(delta=1e-5)
     assert lines[0].get_xdata()[1] == gaussian.epsilon
+
+
+def test_a_command_draws_a_file_of_votes_with_plain_numbers(tmp_path: Path) -> None:
+    np.save(tmp_path / "votes.npy", VOTES)
+    asked = ["epsilon", "pate", "--aggregator=confident", "--sigma1=20", "--sigma2=10"]
+    asked += ["--threshold=150", "--delta=1e-5", f"--figures={tmp_path / 'drawn'}"]
+    assert "--votes" in refusal(*asked, "--answer=20")
+    answer(*asked, "--votes", str(tmp_path / "votes.npy"))
+    names = {path.name for path in (tmp_path / "drawn").iterdir()}
+    assert names == {
+        f"{figure}.{kind}" for figure in ("plurality", "noisy_maxima") for kind in ("svg", "png")
+    }
+    assert mode(tmp_path / "drawn") == 0o700
+    # A tick of a logarithmic axis was "$\\mathdefault{10^{0}}$".
+    assert "mathdefault" not in (tmp_path / "drawn" / "noisy_maxima.svg").read_text()
 
 
 SEEDS = {"a": (0.70, 0.74, 0.75), "b": (0.80, 0.81, 0.85, 0.82)}
