@@ -237,12 +237,11 @@ def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
 
     Wang et al. 2022, Figure 5. Rows have `votes`, `consensus`, `epsilon` and `error`.
     """
-    figure, (axes,) = _panels(1)
+    figure, (axes,) = _panels(1, height=4.2)
     for (votes, consensus), mine in pd.DataFrame(rows).groupby(["votes", "consensus"]):
         line = mine.sort_values("epsilon")
         axes.plot(line["epsilon"], line["error"], marker="o", label=f"{votes}, {consensus}")
-    axes.set(xlabel="epsilon of the answers, of these votes")
-    axes.set(ylabel="share of votes in the wrong class")
+    axes.set(xlabel="epsilon of the answers, of these votes", ylabel="votes in the wrong class")
     _logarithmic(axes, "xy")
     _legend(figure, axes)
     return figure
@@ -412,7 +411,8 @@ def _legend(figure: Figure, axes: Any) -> None:
     """Put the names of all lines below the figure, where they hide nothing."""
     handles, names = axes.get_legend_handles_labels()
     shown = [fill(name, _MOST_LETTERS) for name in names]
-    figure.legend(handles, shown, loc="outside lower left", fontsize="small")
+    columns = 2 if max(map(len, names)) < _MOST_LETTERS // 2 else 1
+    figure.legend(handles, shown, loc="outside lower left", fontsize="small", ncols=columns)
 
 
 def _line(record: TrialRecord) -> str:

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
@@ -26,6 +27,7 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, count_votes
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.report.figures import RC, save
 from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.pate import TeacherVotes, start_student
@@ -238,7 +240,8 @@ def main() -> None:
         means = found.groupby(["wrong", "rarest"], sort=False).mean()
         print(means.round(2).to_string(), flush=True)
         if given.figure is not None:
-            drawn(means).savefig(given.figure)
+            with rc_context(RC):
+                save(drawn(means), given.figure)
         return
     for name, ensemble in teachers():
         runs = {
@@ -249,17 +252,16 @@ def main() -> None:
 
 def drawn(means: pd.DataFrame) -> Figure:
     """Draw accuracy on answers and on labels, for each kind of uncurated data."""
-    figure = Figure(figsize=(7.6, 4.2), layout="constrained")
+    figure = Figure(figsize=(5.6, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    means[["answers", "their labels", "their true labels", "labels of any"]].plot.bar(
-        ax=axes, rot=0, width=0.8
-    )
+    students = means[["answers", "their labels", "their true labels", "labels of any"]]
+    students.plot.bar(ax=axes, rot=0, width=0.8, legend=False)
     axes.set_xticks(
         range(len(means)), [f"{wrong:.0%}\n1 : {1 / rarest:g}" for wrong, rarest in means.index]
     )
     axes.set(xlabel="wrong labels; rarest class to the most frequent", ylabel="accuracy, %")
     axes.set_ylim(bottom=max(0, means["labels of any"].min() - 15))
-    axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.14), ncols=4, fontsize="small")
+    figure.legend(loc="outside lower left", ncols=2, fontsize="small")
     return figure
 
 
