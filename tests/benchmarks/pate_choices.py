@@ -22,8 +22,8 @@ from matplotlib import rc_context
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.accounting import Accounting
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, count_votes
+from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault
