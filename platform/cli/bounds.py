@@ -103,6 +103,7 @@ def epsilon_pate(
     accounting: str,
     answer: int | None,
     seed: int | None,
+    figures: str | None = None,
     **noise: Any,
 ) -> dict[str, Any]:
     """Price the answers to a file of votes: expected, realised, data-independent, sanitized.
@@ -119,9 +120,12 @@ def epsilon_pate(
         accounting: Name of an `Accounting`.
         answer: Largest number of answers; required without `votes`.
         seed: Seed of what is simulated; None for the system's entropy.
+        figures: Folder for figures of `votes`.
         **noise: Options of `aggregator_of`.
     """
     if votes is None:
+        if figures is not None:
+            raise ValueError(f"--figures {figures} draws votes: name their file with --votes")
         if noise["aggregator"] == "confident" and noise["threshold"] is None:
             noise["threshold"] = 0.0  # changes no price
         if answer is None:
@@ -156,6 +160,12 @@ def epsilon_pate(
     exact = epsilon_of(mechanism.events(**done), delta=delta)
     most = answer or len(counts)
     request = PateAnswers(aggregator=mechanism, queries=len(counts), max_answers=most)
+    if figures is not None:
+        from labeldp.platform.report.paper_figures import write_vote_figures
+
+        std = noise["sigma2"] * (2**0.5 if noise["aggregator"] == "lnmax" else 1)
+        how: dict[str, Any] = {"noise_std": std, "delta": delta, "generator": generator}
+        write_vote_figures(counts, mechanism, Path(figures), **how)
     drawn = "fresh noise" if seed is None else "noise that anybody can repeat with --seed"
     return {
         "accounting": accounting,

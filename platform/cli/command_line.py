@@ -422,6 +422,7 @@ VERBS = (
         ),
         whole("--answer", "number of answered queries; required without --votes"),
         _SEED,
+        option("--figures", "folder for figures of the votes: plurality, LNMax and GNMax", "DIR"),
     ),
     Verb(
         "epsilon rr",

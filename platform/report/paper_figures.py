@@ -17,14 +17,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
+from textwrap import fill
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 from matplotlib import rc_context
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
+from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.decisions import Accounting
+from labeldp.platform.records.progress import trial_name
 from labeldp.platform.records.results import TrialRecord, csv_text
 from labeldp.platform.report.figures import (
     COLORS,
@@ -38,6 +44,7 @@ from labeldp.platform.report.figures import (
 )
 from labeldp.platform.report.pareto import Point, points, same_epsilon, settings_beside_epsilon
 from labeldp.platform.report.wording import bound, number, short_key
+from labeldp.platform.settings.sweep import without_seeds
 from labeldp.trainers.data.files import private_folder
 
 #: Figures for a paper by name, and the formats that they are written in.
@@ -62,10 +69,15 @@ _AS_PUBLISHED: Mapping[str, Any] = {
 }
 #: Trials in a figure of canaries.
 _MOST_VIOLINS = 12
+#: In a line of a figure's text.
+_MOST_LETTERS = 66
+#: Bins of the largest count.
+_BINS = 20
 #: A line in a figure has so many places at most; an axis of more values is drawn by its ends.
 _JOINED = 8
 #: Trials in a figure of parallel coordinates.
 _MOST_LINES = 200
+Votes = NDArray[np.integer[Any]]
 Drawing = Callable[[Sequence[TrialRecord], Path], Figure | None]
 
 
@@ -84,17 +96,19 @@ def canaries(records: Sequence[TrialRecord], folder: Path) -> Figure | None:
     shown = spread(found, _MOST_VIOLINS)
     if not shown:
         return None
-    figure, axes = _one(1.4 + 0.55 * len(shown))
+    figure, (axes,) = _panels(1, height=0.8 + 0.75 * len(shown))
     for row, (_, own, others) in enumerate(shown):
         for confidences, side, color in ((others, "low", "mb"), (own, "high", "m0")):
             if len(confidences):
-                parts = axes.violinplot(
-                    [confidences], [row], orientation="horizontal", side=side, showextrema=False
-                )
+                how: dict[str, Any] = {"side": side, "widths": 0.4, "showextrema": False}
+                parts = axes.violinplot([confidences], [row], orientation="horizontal", **how)
                 parts["bodies"][0].set(facecolor=COLORS[color], alpha=0.8)
-    names = [f"{record.variant}, {_epsilon(record)}" for record, _, _ in shown]
-    axes.set_yticks(range(len(names)), names)
-    axes.set(xlabel="confidence in canaries' labels; below: in others")
+        settings = without_seeds(shown[row][0].point)
+        settings.pop("trainer.epsilon", None)
+        name = fill(trial_name(_line(shown[row][0]), settings), _MOST_LETTERS)
+        axes.text(0.02, row + 0.26, name, fontsize="small", transform=axes.get_yaxis_transform())
+    axes.set(yticks=(), xlabel="confidence in canaries' labels; below: in others")
+    axes.set_ylim(top=len(shown))
     return figure
 
 
@@ -108,9 +122,10 @@ def heat_map(records: Sequence[TrialRecord], folder: Path | None = None) -> Figu
     axes_there = _axes_of(table)
     if len(axes_there) < 2:
         return None
-    rows, columns, *_ = axes_there
+    # Epsilon has figures of its own.
+    rows, columns, *_ = sorted(axes_there, key=lambda key: key == "trainer.epsilon")
     grid = table.pivot_table("accuracy", rows, columns)
-    figure, axes = _one(1.2 + 0.45 * len(grid))
+    figure, (axes,) = _panels(1, height=1.2 + 0.45 * len(grid))
     axes.grid(visible=False)
     drawn = axes.imshow(grid, aspect="auto", cmap="cividis")
     axes.set_xticks(range(len(grid.columns)), [str(value) for value in grid.columns])
@@ -241,8 +256,7 @@ def stages(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure
     found = [record for record in records if record.finished and f"{name}2" in record.metrics]
     if not found:
         return None
-    figure = Figure(figsize=(10, 3.6), layout="constrained")
-    left, right = figure.subplots(1, 2)
+    figure, (left, right) = _panels(2)
     for variant, mine in _by_variant(found).items():
         last = [max(key for key in record.metrics if key.startswith(name)) for record in mine]
         top = [100 * record.metrics[key] for record, key in zip(mine, last, strict=True)]
@@ -256,7 +270,7 @@ def stages(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure
     left.set(xlabel="top-k accuracy before the last stage, %", ylabel="final accuracy, %")
     right.set(xlabel="stage", ylabel="mean k*")
     right.xaxis.get_major_locator().set_params(integer=True)
-    left.legend(fontsize="small")
+    _legend(figure, left)
     return figure
 
 
@@ -269,18 +283,70 @@ OF_RECORDS: Mapping[str, Drawing] = {
 FOR_OWNER = ("canaries",)
 
 
+def plurality(votes: Votes, aggregator: ConfidentGNMax, *, delta: float) -> Figure:
+    """Draw votes [N, K]: the largest counts, the share answered, and the cost of both steps.
+
+    Papernot et al. 2018, Figures 1 and 5. Costs are the papers': expected, of these votes, private.
+    """
+    costs = aggregator.costs(votes, Accounting.COUNTS)
+    largest = votes.max(1)
+    likely = np.exp(costs.log_probability)
+    edges = np.linspace(0, int(votes[0].sum()), _BINS + 1)
+    counts, _ = np.histogram(largest, edges)
+    passed, _ = np.histogram(largest, edges, weights=likely)
+    figure, (left, right) = _panels(2)
+    width = edges[1]
+    left.bar(edges[:-1], counts, width, align="edge", color=COLORS["mb"], label="queries")
+    left.bar(edges[:-1], passed, width, align="edge", color=COLORS["m0"], label="answered")
+    left.axvline(aggregator.threshold, color=SOFT, linestyle="--")
+    left.set(xlabel="votes for the plurality", ylabel="queries")
+    left.legend(title=f"{likely.mean():.0%} answered", fontsize="small")
+    checks = costs.cost(delta=delta, answered=np.zeros(len(costs), dtype=np.bool_))
+    prices = [checks.epsilon, costs.cost(delta=delta).epsilon]
+    right.bar(["checks", "with answers"], prices, color=COLORS["m0"])
+    right.set(ylabel=f"epsilon at delta {delta:g}, of these votes")
+    return figure
+
+
+def noisy_maxima(
+    votes: Votes, noise_stds: Iterable[float], *, delta: float, generator: np.random.Generator
+) -> Figure:
+    """Draw the share of answers that are the plurality against epsilon, for LNMax and GNMax.
+
+    Papernot et al. 2018, Figure 4: both answer all votes [N, K], with equal noise. Costs as in
+    `plurality`.
+    """
+    figure, (axes,) = _panels(1)
+    plural = votes.argmax(1)
+    every = sorted(noise_stds)
+    for name, aggregators in (
+        ("GNMax", [GNMax(noise_std=std) for std in every]),
+        ("LNMax", [LNMax(scale=std / 2**0.5) for std in every]),
+    ):
+        epsilons = []
+        right = []
+        for aggregator in aggregators:
+            epsilons.append(aggregator.costs(votes, Accounting.COUNTS).cost(delta=delta).epsilon)
+            right.append(float((aggregator.answer(votes, generator=generator) == plural).mean()))
+        axes.plot(epsilons, right, marker="o", label=name)
+    axes.set(xlabel=f"epsilon at delta {delta:g}", ylabel="answers by plurality")
+    _logarithmic(axes, "x")
+    _legend(figure, axes)
+    return figure
+
+
 def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
     """Draw the error of recovered votes against what the answers cost, by consensus group.
 
     Wang et al. 2022, Figure 5. Rows have `votes`, `consensus`, `epsilon` and `error`.
     """
-    figure, axes = _one(3.6)
+    figure, (axes,) = _panels(1, height=4.2)
     for (votes, consensus), mine in pd.DataFrame(rows).groupby(["votes", "consensus"]):
         line = mine.sort_values("epsilon")
         axes.plot(line["epsilon"], line["error"], marker="o", label=f"{votes}, {consensus}")
-    axes.set(xscale="log", yscale="log", xlabel="epsilon of the answers, of these votes")
-    axes.set(ylabel="share of votes in the wrong class")
-    axes.legend(fontsize="small")
+    axes.set(xlabel="epsilon of the answers, of these votes", ylabel="votes in the wrong class")
+    _logarithmic(axes, "xy")
+    _legend(figure, axes)
     return figure
 
 
@@ -298,6 +364,23 @@ def write_figures(records: Sequence[TrialRecord], folder: Path) -> list[Path]:
             private_folder(place / "figures")
             written += save(figure, *(place / "figures" / f"{name}.{kind}" for kind in KINDS))
     return written
+
+
+@rc_context(RC)
+def write_vote_figures(
+    votes: Votes, aggregator: object, folder: Path, *, noise_std: float, **how: Any
+) -> None:
+    """Write figures of votes, for their owner alone: `noisy_maxima`, and `plurality` of a check.
+
+    `noise_std` is the middle one of those that are drawn.
+    """
+    stds = [noise_std * factor for factor in (0.25, 0.5, 1.0, 2.0, 4.0)]
+    drawn = {"noisy_maxima": noisy_maxima(votes, stds, **how)}
+    if isinstance(aggregator, ConfidentGNMax):
+        drawn["plurality"] = plurality(votes, aggregator, delta=how["delta"])
+    private_folder(folder)
+    for name, figure in drawn.items():
+        save(figure, *(folder / f"{name}.{kind}" for kind in KINDS))
 
 
 @rc_context(_OF_PAPER)
@@ -411,20 +494,40 @@ def published_for(config: Mapping[str, Any]) -> list[Published]:
     return [published for published, asked in published_rows() if asked.items() <= own.items()]
 
 
-def _one(height: float) -> tuple[Figure, Any]:
-    figure = Figure(figsize=(7.6, height), layout="constrained")
-    return figure, figure.add_subplot()
+def _panels(count: int, *, height: float = 3.2) -> tuple[Figure, Any]:
+    """Return a figure and its axes, one below the other: it can be read on a telephone too."""
+    figure = Figure(figsize=(5.6, count * height), layout="constrained")
+    return figure, figure.subplots(count, squeeze=False)[:, 0]
 
 
-def _epsilon(record: TrialRecord) -> str:
+def _logarithmic(axes: Any, names: str) -> None:
+    """Scale the axes by powers of 10, with plain numbers: formulas are not set in figures."""
+    for name in names:
+        axis = getattr(axes, f"{name}axis")
+        getattr(axes, f"set_{name}scale")("log")
+        axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        axis.set_major_formatter("{x:g}")
+        axis.set_minor_formatter("")
+
+
+def _legend(figure: Figure, axes: Any) -> None:
+    """Put the names of all lines below the figure, where they hide nothing."""
+    handles, names = axes.get_legend_handles_labels()
+    shown = [fill(name, _MOST_LETTERS) for name in names]
+    columns = 2 if max(map(len, names)) < _MOST_LETTERS // 2 else 1
+    figure.legend(handles, shown, loc="outside lower left", fontsize="small", ncols=columns)
+
+
+def _line(record: TrialRecord) -> str:
     epsilon = record.metrics["epsilon"]
-    return "no privacy" if math.isinf(epsilon) else f"ε {bound(epsilon)}"
+    price = "no privacy" if math.isinf(epsilon) else f"ε {bound(epsilon)}"
+    return f"{record.variant}, {price}"
 
 
 def _by_variant(records: Iterable[TrialRecord]) -> dict[str, list[TrialRecord]]:
     found: dict[str, list[TrialRecord]] = defaultdict(list)
     for record in records:
-        found[f"{record.variant}, {_epsilon(record)}"].append(record)
+        found[_line(record)].append(record)
     return found
 
 

@@ -2,8 +2,11 @@
 
     python -m tests.benchmarks.pate_choices teachers mnist
     python -m tests.benchmarks.pate_choices students mnist
+    python -m tests.benchmarks.pate_choices labels mnist --figure labels.png
 
-reads the set from LABELDP_DATA, and prints the rows of docs/reproduction/pate.md.
+reads the set from LABELDP_DATA, and prints the rows of docs/reproduction/pate.md. `labels` trains
+students on private answers, and beside them on the labels of as many examples, on data that get
+worse: wrong labels, and rare classes (Papernot et al. 2018, sections 5.1 and 6).
 """
 
 import argparse
@@ -15,15 +18,19 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.pate.aggregators import count_votes
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, count_votes
+from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.report.figures import RC, save
 from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.methods.pate import TeacherVotes
+from labeldp.trainers.methods.pate import TeacherVotes, start_student
 from labeldp.trainers.methods.pate_settings import (
     AggregatorKind,
     EnsembleConfig,
@@ -67,6 +74,17 @@ STUDENTS = {
         semi_supervised=SemiSupervisedConfig(flip=False, padding=2, box=8),
     ),
 }
+#: The setting of PATE 2018 for MNIST.
+_PUBLISHED = PateConfig(
+    ensemble=EnsembleConfig(teachers=250, queries=640),
+    threshold=200.0,
+    sigma1=150.0,
+    sigma2=40.0,
+    answers=286,
+    students=1,
+)
+#: Share of wrong labels, and how frequent the rarest class is beside the most frequent one.
+UNCURATED = ((0.0, 1.0), (0.1, 1.0), (0.2, 1.0), (0.4, 1.0), (0.0, 0.2), (0.0, 0.05), (0.2, 0.2))
 
 
 @dataclass
@@ -101,6 +119,79 @@ def teachers() -> Iterator[tuple[str, EnsembleConfig]]:
         yield f"{count} nearest labels | {most or nearest.queries}", nearest
 
 
+def counted(ensemble: EnsembleConfig, data: LabelledData) -> NDArray[Any]:
+    """Train the teachers; return their votes on the queries [Q, K]."""
+    vault = LabelVault(labels=data.train_labels, num_classes=data.public.num_classes)
+    votes = TeacherVotes(config=ensemble, performance=Performance(device=Device.CPU))(
+        range(ensemble.teachers),
+        vault.partition(ensemble.teachers, seed=ensemble.seed),
+        data.public,
+    )
+    return count_votes(votes, num_classes=data.public.num_classes)
+
+
+def spoiled(
+    data: LabelledData, *, wrong: float, rarest: float, seed: int
+) -> tuple[LabelledData, NDArray[np.int64]]:
+    """Return fewer and worse training examples, and their true labels.
+
+    Class k of K keeps the share rarest^(k / (K - 1)) of its examples. Of all that are left, the
+    share `wrong` gets the label of another class. The test split stays.
+    """
+    generator = np.random.default_rng([seed, 2])
+    classes = data.public.num_classes
+    truth = data.train_labels
+    kept = np.flatnonzero(generator.random(len(truth)) < rarest ** (truth / (classes - 1)))
+    truth = truth[kept]
+    others = (truth + generator.integers(1, classes, len(truth))) % classes
+    given = np.where(generator.random(len(truth)) < wrong, others, truth)
+    features = data.public.train_features[torch.from_numpy(kept)]
+    public = replace(data.public, train_features=features)
+    return replace(data, public=public, train_labels=given), truth
+
+
+def beside_labels(data: LabelledData, *, seed: int) -> Iterator[dict[str, Any]]:
+    """Yield accuracies of students on answers and on labels, for each kind of uncurated data."""
+    for wrong, rarest in UNCURATED:
+        worse, truth = spoiled(data, wrong=wrong, rarest=rarest, seed=seed)
+        config = replace(_PUBLISHED, ensemble=replace(_PUBLISHED.ensemble, seed=seed))
+        counts = counted(config.ensemble, worse)
+        (request,) = config.rounds
+        assert isinstance(request.aggregator, ConfidentGNMax)
+        costs = request.aggregator.costs(counts, Accounting.COUNTS)
+        vault = LabelVault(labels=worse.train_labels, num_classes=worse.public.num_classes)
+        released = Answers(vault, counts, seed).answers(config.ensemble, (request,))[:, LABEL]
+        asked = config.ensemble.query_positions(len(truth))[: len(released)]
+        known = released >= 0
+        answered = asked[known]
+        # As many queries in the order of asking: nothing selects them.
+        first = asked[: len(answered)]
+        row: dict[str, Any] = {
+            "wrong": wrong,
+            "rarest": rarest,
+            "answered": len(answered),
+            "right": 100 * float((released[known] == truth[answered]).mean()),
+            "cost": costs.cost(delta=config.delta).epsilon,
+        }
+        for name, examples, labels in (
+            ("answers", answered, released[known]),
+            ("their labels", answered, worse.train_labels[answered]),
+            ("their true labels", answered, truth[answered]),
+            ("labels of any", first, worse.train_labels[first]),
+        ):
+            student = start_student(
+                config.student,
+                data=worse.public,
+                examples=examples,
+                labels=labels.astype(np.int64),
+                seed=seed,
+                performance=Performance(device=Device.CPU),
+            )
+            student.epoch()
+            row[name] = 100 * student.evaluate()
+        yield row
+
+
 def measured(
     runs: Mapping[tuple[Any, ...], PateConfig], data: LabelledData, *, seed: int
 ) -> Iterator[dict[str, Any]]:
@@ -112,11 +203,7 @@ def measured(
         public, test_features=public.test_features[:1], test_labels=public.test_labels[:1]
     )
     (ensemble,) = {replace(each.ensemble, seed=seed) for each in runs.values()}
-    vault = LabelVault(labels=truth, num_classes=public.num_classes)
-    votes = TeacherVotes(config=ensemble, performance=how)(
-        range(ensemble.teachers), vault.partition(ensemble.teachers, seed=seed), public
-    )
-    counts = count_votes(votes, num_classes=public.num_classes)
+    counts = counted(ensemble, data)
     for name, config in runs.items():
         own = replace(config, ensemble=ensemble)
         labels = Answers(LabelVault(labels=truth, num_classes=public.num_classes), counts, seed)
@@ -135,10 +222,11 @@ def measured(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("choice", choices=["teachers", "students"])
+    parser.add_argument("choice", choices=["teachers", "students", "labels"])
     parser.add_argument("data", help="name of a set of images")
     parser.add_argument("--features", type=Path, help="folder that keeps features between runs")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--figure", type=Path, help="file for a figure of `labels`")
     given = parser.parse_args()
     torch.set_num_threads(1)
     data = load(given.data)
@@ -147,11 +235,34 @@ def main() -> None:
         _print_rows([row for s in given.seeds for row in measured(few, data, seed=s)])
         return
     data = replace(data, public=described_by_features(data.public, folder=given.features))
+    if given.choice == "labels":
+        found = pd.DataFrame([row for s in given.seeds for row in beside_labels(data, seed=s)])
+        means = found.groupby(["wrong", "rarest"], sort=False).mean()
+        print(means.round(2).to_string(), flush=True)
+        if given.figure is not None:
+            with rc_context(RC):
+                save(drawn(means), given.figure)
+        return
     for name, ensemble in teachers():
         runs = {
             (name, each): replace(_PROBES, ensemble=ensemble, epsilon=each) for each in EPSILONS
         }
         _print_rows([row for s in given.seeds for row in measured(runs, data, seed=s)])
+
+
+def drawn(means: pd.DataFrame) -> Figure:
+    """Draw accuracy on answers and on labels, for each kind of uncurated data."""
+    figure = Figure(figsize=(5.6, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    students = means[["answers", "their labels", "their true labels", "labels of any"]]
+    students.plot.bar(ax=axes, rot=0, width=0.8, legend=False)
+    axes.set_xticks(
+        range(len(means)), [f"{wrong:.0%}\n1 : {1 / rarest:g}" for wrong, rarest in means.index]
+    )
+    axes.set(xlabel="wrong labels; rarest class to the most frequent", ylabel="accuracy, %")
+    axes.set_ylim(bottom=max(0, means["labels of any"].min() - 15))
+    figure.legend(loc="outside lower left", ncols=2, fontsize="small")
+    return figure
 
 
 def _print_rows(found: list[dict[str, Any]]) -> None:

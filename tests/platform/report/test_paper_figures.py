@@ -1,6 +1,7 @@
 """Figures, tables and comparisons for papers: each has the numbers that it was given, no others."""
 
 import math
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 from matplotlib.figure import Figure
 from scipy.stats import ttest_ind
 
-from docs import pate_figures
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
@@ -49,6 +49,16 @@ def test_a_heat_map_has_the_mean_of_every_point() -> None:
         axes.images[0].get_array().filled(math.nan), [[35.5, 45.5, 55.5], [60.5, 70.5, math.nan]]
     )
     assert (axes.get_xlabel(), axes.get_ylabel()) == ("trainer.tau", "trainer.temperature")
+
+
+def test_a_heat_map_takes_epsilon_only_where_nothing_else_is_varied() -> None:
+    keys = ("trainer.epsilon", "trainer.temperature", "trainer.mixup")
+    records = [
+        a_record(f"{number}", point=dict(zip(keys, values, strict=True)))
+        for number, values in enumerate(product((1.0, 2.0), (0.5, 1.0), (0, 4)))
+    ]
+    axes = panels(paper_figures.heat_map(records))[0]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == keys[:0:-1]
 
 
 def test_what_settings_do_has_shares_all_settings_and_means_along_each() -> None:
@@ -118,7 +128,7 @@ def test_a_folder_gets_what_it_has_data_for_and_canaries_stay_with_the_owner(
 
 def test_the_plurality_has_every_query_the_likely_answers_and_the_papers_cost() -> None:
     aggregator = ConfidentGNMax(threshold=150.0, sigma1=20.0, sigma2=10.0)
-    figure = pate_figures.plurality(VOTES, aggregator, delta=1e-5)
+    figure = paper_figures.plurality(VOTES, aggregator, delta=1e-5)
     left, right = panels(figure)
     heights = np.array([bar.get_height() for bar in left.patches])
     costs = aggregator.costs(VOTES, Accounting.COUNTS)
@@ -130,13 +140,28 @@ def test_the_plurality_has_every_query_the_likely_answers_and_the_papers_cost() 
 
 def test_less_noise_costs_more_and_answers_better_by_both_maxima() -> None:
     generator = np.random.default_rng(0)
-    figure = pate_figures.noisy_maxima(VOTES, (10.0, 80.0), delta=1e-5, generator=generator)
+    figure = paper_figures.noisy_maxima(VOTES, (10.0, 80.0), delta=1e-5, generator=generator)
     lines = panels(figure)[0].lines
     for line in lines:
         (dear, right), (cheap, less) = line.get_xydata()
         assert dear > cheap and right > less
     gaussian = GNMax(noise_std=80.0).costs(VOTES, Accounting.COUNTS).cost(delta=1e-5)
     assert lines[0].get_xdata()[1] == gaussian.epsilon
+
+
+def test_a_command_draws_a_file_of_votes_with_plain_numbers(tmp_path: Path) -> None:
+    np.save(tmp_path / "votes.npy", VOTES)
+    asked = ["epsilon", "pate", "--aggregator=confident", "--sigma1=20", "--sigma2=10"]
+    asked += ["--threshold=150", "--delta=1e-5", f"--figures={tmp_path / 'drawn'}"]
+    assert "--votes" in refusal(*asked, "--answer=20")
+    answer(*asked, "--votes", str(tmp_path / "votes.npy"))
+    names = {path.name for path in (tmp_path / "drawn").iterdir()}
+    assert names == {
+        f"{figure}.{kind}" for figure in ("plurality", "noisy_maxima") for kind in ("svg", "png")
+    }
+    assert mode(tmp_path / "drawn") == 0o700
+    # A tick of a logarithmic axis was "$\\mathdefault{10^{0}}$".
+    assert "mathdefault" not in (tmp_path / "drawn" / "noisy_maxima.svg").read_text()
 
 
 SEEDS = {"a": (0.70, 0.74, 0.75), "b": (0.80, 0.81, 0.85, 0.82)}
