@@ -119,7 +119,7 @@ class Recorder(Unsaved, tune.Callback):
         self._curves.pop(digest, None)
         self.sweep.progress.waits(digest)
         self._tell_again = time.monotonic()
-        self._write_state()
+        self.write_state()
 
     def on_trial_error(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Record a trial whose worker died more often than it may."""

@@ -110,7 +110,7 @@ def test_a_trial_whose_node_is_lost_is_not_in_training_until_it_starts_again(
         recorder.on_trial_start(0, [], trial)
         recorder.on_trial_result(0, [], trial, {"epochs": [{"epoch": 1, "loss": 1.0}]})
     written: list[list[str]] = []
-    recorder._write_state = lambda **_: written.append(list(recorder._curves))  # type: ignore[method-assign]
+    recorder.write_state = lambda **_: written.append(list(recorder._curves))  # type: ignore[method-assign]
     recorder.on_trial_recover(0, [], lost)
     assert written == [[other.config["hash"]]]
     recorder.on_trial_result(0, [], other, {"epochs": [{"epoch": 2, "loss": 1.0}]})

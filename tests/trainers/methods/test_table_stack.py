@@ -156,11 +156,13 @@ def test_rare_ends_of_ordered_classes_learn_from_the_others(evidence: Any) -> No
     known = evidence(labels[:2000], epsilon=1.0, classes=6)
     if evidence is counted:  # groups of like rows, as in a request
         mechanism = ClusterHistograms(epsilon=0.5, num_classes=6)
-        groups = groups_of_rows(rows[:2000].astype(np.float32), epsilon=0.5, seed=0)
-        counts = mechanism.release(labels[:2000], groups, generator=np.random.default_rng(1))
+        found = groups_of_rows(rows[:2000].astype(np.float32), epsilon=0.5, seed=0)
+        groups = found.astype(np.int64)
+        given = labels[:2000].astype(np.int64)
+        counts = mechanism.release(given, groups, generator=np.random.default_rng(1))
         known = CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
     ends = []
-    for classes in ([], range(6)):
+    for classes in (range(0), range(6)):
         models = ("constant", "linear")
         stack = fit_stack(rows[:2000], known, models=models, classes=classes, seed=0)
         predicted = stack.predict(rows[2000:])
