@@ -26,6 +26,6 @@ def run(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that has to succeed."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(words, cwd=cwd, env=env, capture_output=True, text=True, timeout=800)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     return done

@@ -29,7 +29,7 @@ from tests.platform.sweep.stores import copy_store
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
 ROOT = SMALL_SWEEP.parents[2]
 #: No run of these tests takes that long, on any machine that is worth testing on.
-TIME_LIMIT_SECONDS = 280.0
+TIME_LIMIT_SECONDS = 400.0
 
 
 class Driver:
