@@ -220,7 +220,7 @@ def in_use() -> str:
     """Return how much of the cluster is taken, by other work too, in words."""
     nodes = sum(node["Alive"] for node in known_nodes())
     total = ray.cluster_resources()  # type: ignore[no-untyped-call]  # Ray gives it no types
-    free = ray.available_resources()  # type: ignore[no-untyped-call]
+    free = ray.available_resources()  # type: ignore[no-untyped-call]  # likewise
     parts = [
         f"{total[kind] - free.get(kind, 0.0):g} of {total[kind]:g} {words}"
         for kind, words in (("CPU", "cores"), ("GPU", "GPUs"))

@@ -204,6 +204,7 @@ class Tracker:
             metric = ChooseBy(tags.get("choose_by", "test")).metric
             self._client.set_experiment_tag(self.experiment_id, VIEW_TAG, shared_view(metric))
             self.reconcile()
+            # MLflow gives its switches no types.
             if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get():  # type: ignore[no-untyped-call]
                 self._machine = _machine_monitor()(
                     run_id, resume_logging=True, tracking_uri=self.uri

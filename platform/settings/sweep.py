@@ -191,7 +191,7 @@ class Resources:
 
     @property
     def doubled(self) -> "Resources | None":
-        """With twice the share of a GPU, for want of memory; None where it is no share."""
+        """Return twice the share of a GPU, up to a whole one; None if it is no share."""
         return replace(self, gpu=min(1.0, 2 * self.gpu)) if 0 < self.gpu < 1 else None
 
 

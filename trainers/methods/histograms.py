@@ -100,8 +100,8 @@ def read_histograms(table: pd.DataFrame, *, scale: float | None = None) -> pd.Da
         scale: Of Laplace noise in all counts, of a table without the columns of noise.
 
     Raises:
-        ValueError: A column is not there, or holds what is no number; no bucket has a count; or
-            there are two sources of the noise.
+        ValueError: A column is missing or holds text. Or no bucket has a count. Or the table and
+            `scale` both state the noise.
     """
     counted = "count" if "count" in table else "value"
     if not {"column", counted} <= {*table}:

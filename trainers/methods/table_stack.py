@@ -347,9 +347,9 @@ _LEAST_WEIGHT = 1e-3
 
 
 def scores_of(classes: Sequence[object]) -> Floats | None:
-    """Return the place of each class [K] in their order; None for two, or if some are no numbers.
+    """Return the rank of each class [K] by its number, with mean 0 and mean square 1.
 
-    Places have mean 0 and mean square 1.
+    Two classes have none, nor have classes of which one is not a number.
     """
     try:
         numbers = [float(str(name)) for name in classes]

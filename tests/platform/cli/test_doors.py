@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pandas as pd
@@ -111,29 +112,17 @@ def test_nobody_else_writes_to_a_folder(tmp_path: Path) -> None:
     assert len(modes) == 6 and not any(modes.values()), modes
 
 
-def test_a_folder_too_long_for_a_socket_is_named_with_the_remedy(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (OSError("AF_UNIX path length cannot exceed 107 bytes: /a/b"), "set RAY_TMPDIR=/tmp$"),
+        (Exception("The node timed out during startup."), r"can't be started .* timed out"),
+    ],
+)
+def test_what_keeps_ray_from_starting_is_a_sentence(
+    error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_long() -> None:
-        raise OSError("AF_UNIX path length cannot exceed 107 bytes: /a/long/TMPDIR/plasma_store")
-
-    monkeypatch.setattr(cluster, "start_private", too_long)
+    monkeypatch.setattr(cluster, "start_private", Mock(side_effect=error))
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with (
-        pytest.raises(cluster.ClusterUnusable, match=r"107 bytes.*set RAY_TMPDIR=/tmp$"),
-        cluster.connected(None),
-    ):
-        pass
-
-
-def test_a_node_that_is_late_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    def late() -> None:
-        raise Exception("The current node timed out during startup.")  # as Ray does
-
-    monkeypatch.setattr(cluster, "start_private", late)
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with (
-        pytest.raises(cluster.ClusterUnusable, match=r"can't be started .* timed out"),
-        cluster.connected(None),
-    ):
+    with pytest.raises(cluster.ClusterUnusable, match=said), cluster.connected(None):
         pass

@@ -426,7 +426,8 @@ def test_shares_of_a_gpu_are_what_ray_can_count(tmp_path: Path) -> None:
     assert asked == [(plan.trials, plan.size)]
     assert places((12, 4), (2, 1)) == (0.3333, 0.3333), "three cores for each GPU"
     assert places((0.5, 1)) == (1.0, 1.0)
-    search = replace(plan, searches=[object()])  # type: ignore[list-item]
+    some: Any = [object()]  # of a search only whether there is one counts
+    search = replace(plan, searches=some)
     stated = replace(
         plan, sweep=replace(plan.sweep, resources=Resources(gpu=1), teacher=Resources())
     )

@@ -52,7 +52,7 @@ class Home:
 
 
 @pytest.fixture
-def recorder(tmp_path: Path) -> Recorder:
+def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     """A recorder of code `now` on machine `here`."""
     tracker = Tracker(uri=new_store(tmp_path), experiment="small")
     tracker.open_parent("small", tags={}, run_id=None)
@@ -69,7 +69,7 @@ def recorder(tmp_path: Path) -> Recorder:
     )
     made = Recorder(sweep)
     # What `labeldp watch` shows needs a plan with prices: tests/sweeps/test_quickstart.py has one.
-    made.write_state = lambda **_: None  # type: ignore[method-assign]
+    monkeypatch.setattr(made, "write_state", lambda **_: None)
     return made
 
 
@@ -110,11 +110,12 @@ def test_a_trial_whose_node_is_lost_is_not_in_training_until_it_starts_again(
         recorder.on_trial_start(0, [], trial)
         recorder.on_trial_result(0, [], trial, {"epochs": [{"epoch": 1, "loss": 1.0}]})
     written: list[list[str]] = []
-    recorder.write_state = lambda **_: written.append(list(recorder._curves))  # type: ignore[method-assign]
+    monkeypatch.setattr(recorder, "write_state", lambda: written.append([*recorder._curves]))
     recorder.on_trial_recover(0, [], lost)
     assert written == [[other.config["hash"]]]
     recorder.on_trial_result(0, [], other, {"epochs": [{"epoch": 2, "loss": 1.0}]})
-    last = recorder.sweep.progress._stream.getvalue().splitlines()[-1]  # type: ignore[union-attr]
+    stream: Any = recorder.sweep.progress._stream
+    last = stream.getvalue().splitlines()[-1]
     assert last.startswith("in training: ") and last.count("epoch") == 1
     assert end(recorder, lost.config["hash"]).finished
 
