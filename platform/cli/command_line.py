@@ -361,8 +361,8 @@ VERBS = (
         needed(
             option,
             "--encoder",
-            "torchvision:NAME, timm:NAME, huggingface:NAME or :FOLDER, module:function, or "
-            "pretrained:NAME (trained here on a data set with public labels)",
+            "torchvision:NAME, timm:NAME, module:function, or pretrained:NAME (trained here on a "
+            "data set with public labels)",
         ),
         needed(option, "-o --to --out out", "embeddings; beside it a .json of them", "FILE.npy"),
         option("--weights", "a file, `random`, or a name in the library; by default the library's"),

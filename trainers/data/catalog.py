@@ -18,14 +18,12 @@ import os
 import shutil
 import sys
 import tarfile
-import zipfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import IO, Any
 
 from labeldp.trainers.base import Registry, near_miss
 from labeldp.trainers.data import published
@@ -100,7 +98,7 @@ def file_by_file(url: str) -> Download:
 
 
 def from_archive(url: str, *, digest: str | None = None) -> Download:
-    """Download a `.zip` or `.tar.gz`, and take the files out of it by their names alone.
+    """Download a `.tar.gz`, and take the files out of it by their names alone.
 
     `digest` is the published one of the archive, as `sha256:...` or `md5:...`; None if none is.
     """
@@ -115,27 +113,19 @@ def from_archive(url: str, *, digest: str | None = None) -> Download:
                     found = hashlib.file_digest(opened, kind).hexdigest()
                 if found != published:
                     raise ValueError(f"{url} has {kind} {found}, the published archive {published}")
-            for file in files:
-                path = root / file.path
-                path.parent.mkdir(parents=True, exist_ok=True)
-                with _member(archive, path.name) as member, whole_file(path) as written:
-                    shutil.copyfileobj(member, written)
+            with tarfile.open(archive) as opened:
+                members = {Path(each.name).name: each for each in opened if each.isfile()}
+                for file in files:
+                    path = root / file.path
+                    if path.name not in members:
+                        raise ValueError(f"the archive has no file {path.name}")
+                    member = opened.extractfile(members[path.name])
+                    assert member is not None
+                    path.parent.mkdir(parents=True, exist_ok=True)
+                    with whole_file(path) as written:
+                        shutil.copyfileobj(member, written)
 
     return download
-
-
-@contextlib.contextmanager
-def _member(archive: Path, name: str) -> Iterator[IO[bytes]]:
-    """Open the file of an archive that has this name, in whatever folder."""
-    packed: Any = zipfile.ZipFile if zipfile.is_zipfile(archive) else tarfile.open
-    with packed(archive) as opened:
-        names = opened.namelist() if isinstance(opened, zipfile.ZipFile) else opened.getnames()
-        found = [each for each in names if each.rpartition("/")[2] == name]
-        if not found:
-            raise ValueError(f"the archive has no file {name}")
-        how = opened.open if isinstance(opened, zipfile.ZipFile) else opened.extractfile
-        with how(found[0]) as member:
-            yield member
 
 
 def _torchvision_datasets() -> ModuleType:
@@ -331,13 +321,6 @@ _RECORDS = (
         ),
     ),
     DataSet(
-        name="criteo_attribution",
-        description="first 300,000 of 16 million advertisements: a conversion? (CC BY-NC-SA 4.0)",
-        files=published_files("criteo_attribution"),
-        reader=published.read_criteo_attribution,
-        download=from_archive("http://go.criteo.net/criteo-research-attribution-dataset.zip"),
-    ),
-    DataSet(
         name="own",
         description="your own .csv, .parquet, .npz or .npy, of images or of a table",
         by_hand="name the file with data.name=own data.path=FILE",
@@ -384,7 +367,7 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
             # Progress and remarks must not mix with what a verb prints.
             with contextlib.redirect_stdout(sys.stderr):
                 data_set.download(folder, data_set.files)
-        except (OSError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError, tarfile.TarError) as error:
             files = ", ".join(file.path for file in data_set.files)
             raise FetchFailed(
                 f"{name} could not be downloaded; on a machine without a network, put {files} into "

@@ -278,7 +278,7 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     return np.ascontiguousarray(images.transpose(3, 2, 0, 1)), digits.astype(np.int64) % _ZERO
 
 
-# Tables of amounts and logs of advertisements.
+# A table of amounts and a log of advertisements.
 
 #: Categories of a column of text: the most frequent values of the training rows, and no others.
 _MOST_FREQUENT = 30
@@ -301,8 +301,6 @@ HOUSING_COLUMNS = (
 HOUSING_BOUNDS = (0.0, 500_001.0)
 DISPLAY_NUMBERS = tuple(f"integer_{place}" for place in range(1, 14))
 DISPLAY_TEXTS = tuple(f"category_{place}" for place in range(1, 27))
-ATTRIBUTION_NUMBERS = ("click", "cost", "time_since_last_click")
-ATTRIBUTION_TEXTS = ("campaign", *(f"cat{place}" for place in range(1, 10)))
 
 
 def read_housing(folder: Path) -> Splits:
@@ -327,22 +325,8 @@ def read_criteo_display(folder: Path) -> Splits:
     columns = {name: _numbers(path, table, name, gaps=True) for name in DISPLAY_NUMBERS}
     columns = {name: np.log1p(np.maximum(each, -0.5)) for name, each in columns.items()}
     columns |= {name: table[name].to_numpy(dtype=str) for name in DISPLAY_TEXTS}
-    return _classes(columns, _bits(path, table, "label"))
-
-
-def read_criteo_attribution(folder: Path) -> Splits:
-    """Return rows of Criteo's attribution log: a conversion within 30 days or not.
-
-    Columns that are known after the advertisement only are left out.
-    """
-    path = folder / "criteo_attribution_dataset.tsv.gz"
-    table = _frame(path, sep="\t", compression="gzip", nrows=_MOST_ROWS)
-    columns = {name: _numbers(path, table, name) for name in ATTRIBUTION_NUMBERS}
-    columns |= {name: _column(path, table, name).to_numpy(dtype=str) for name in ATTRIBUTION_TEXTS}
-    return _classes(columns, _bits(path, table, "conversion"))
-
-
-def _classes(columns: Mapping[str, NDArray[Any]], labels: NDArray[np.int64]) -> Splits:
+    refuse_row(path, ~table["label"].isin(["0", "1"]), "has neither 0 nor 1 in column 'label'")
+    labels = (table["label"] == "1").to_numpy(dtype=np.int64)
     test = held_out(len(labels))
     return Splits(
         train_labels=labels[~test],
@@ -375,31 +359,20 @@ def _frame(path: Path, **how: Any) -> "pd.DataFrame":
             table = pd.read_csv(file, dtype=str, keep_default_na=False, **how)
     except FileNotFoundError as error:
         raise DatasetMissing(f"{path} is missing") from error
-    except (ValueError, OSError, EOFError) as error:  # pandas', Unicode's and gzip's own kinds
+    except (ValueError, OSError) as error:  # pandas' and Unicode's own kinds
         raise DataFileError(f"{path} can't be read ({first_line(error)}): {AGAIN}") from error
     if len(table) < 2:
         raise DataFileError(f"{path} has {len(table)} rows: {AGAIN}")
     return table
 
 
-def _column(path: Path, table: "pd.DataFrame", name: str) -> "pd.Series[str]":
-    if name not in table:
-        raise DataFileError(f"{path} has no column {name!r}: {AGAIN}")
-    return table[name]
-
-
-def _numbers(path: Path, table: object, name: str, *, gaps: bool = False) -> NDArray[np.float64]:
+def _numbers(
+    path: Path, table: "pd.DataFrame", name: str, *, gaps: bool = False
+) -> NDArray[np.float64]:
     """A column of numbers [N]; with `gaps` NaN where a field is empty."""
     import pandas as pd
 
-    column = _column(path, table, name)
-    found = pd.to_numeric(column, errors="coerce").to_numpy(dtype=np.float64)
-    bad = ~np.isfinite(found) & ~(gaps & (column == "").to_numpy())
+    found = pd.to_numeric(table[name], errors="coerce").to_numpy(dtype=np.float64)
+    bad = ~np.isfinite(found) & ~(gaps & (table[name] == "").to_numpy())
     refuse_row(path, bad, f"has no number in column {name!r}")
     return np.asarray(found)
-
-
-def _bits(path: Path, table: object, name: str) -> NDArray[np.int64]:
-    column = _column(path, table, name)
-    refuse_row(path, ~column.isin(["0", "1"]), f"has neither 0 nor 1 in column {name!r}")
-    return np.asarray((column == "1").to_numpy(dtype=np.int64))

@@ -7,7 +7,6 @@ library's cache or its downloads, and are read without running code.
 |---|---|
 | `torchvision:NAME` | a classifier of torchvision without its last layer |
 | `timm:NAME` | a model of timm without its classifier |
-| `huggingface:NAME` or `huggingface:FOLDER` | a vision model of transformers |
 | `pretrained:NAME` | the fast network, trained here on a data set with public labels |
 | `module:function` | the user's own |
 """
@@ -15,13 +14,11 @@ library's cache or its downloads, and are read without running code.
 import hashlib
 import importlib
 import inspect
-import logging
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -192,8 +189,8 @@ class EncoderRequest:
         if not self.library or not self.name:
             raise ValueError(
                 f"encoder is {self.address!r}; it is named torchvision:NAME, timm:NAME, "
-                "huggingface:NAME (or a folder), pretrained:NAME of a data set with public labels, "
-                "or module:function for one of your own"
+                "pretrained:NAME of a data set with public labels, or module:function for one of "
+                "your own"
             )
         if self.public_labels and self.library != "pretrained":
             raise ValueError(
@@ -362,13 +359,12 @@ def finished(
     forward: Callable[[Tensor], Any],
     *,
     preparation: Preparation,
-    name: str = "",
     weights: str = "",
 ) -> Encoder:
     """Return an encoder, with what is stated of its weights.
 
     A network in `forward` is sent to its device, and its `weights` (a SHA-256) are found by
-    themselves. `name` is the public one of the encoder, if that is not its address.
+    themselves.
     """
     device = Performance(device=request.device).torch_device()
     if isinstance(forward, nn.Module):
@@ -384,7 +380,7 @@ def finished(
     preparation = preparation.of_size(request.image_size)
     provenance = FeatureProvenance(
         league=league,
-        encoder=name or request.address,
+        encoder=request.address,
         weights=weights,
         preparation=preparation.words,
         trained_on=on or UNSAID,
@@ -396,12 +392,6 @@ def finished(
         provenance=provenance,
         device=device,
     )
-
-
-#: Pillow's numbers of interpolations.
-_RESAMPLING = {2: "bilinear", 3: "bicubic"}
-#: Part of a model that pools, which not all published weights hold.
-_POOLER = "pooler."
 
 
 # ------------------------------------------------------------------------------------ weights
@@ -520,23 +510,18 @@ def torchvision_encoder(request: EncoderRequest) -> Encoder:
     )
 
 
-# ----------------------------------------------------------------------- timm and transformers
-
-
-def library(name: str) -> ModuleType:
-    """Import a library of the extra `encoders`, or refuse with the way to install it."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ValueError(
-            f"encoders of {name} need the package, which can't be imported ({error}); install it: "
-            f"pip install {name.partition('.')[0]}"
-        ) from error
+# --------------------------------------------------------------------------------------- timm
 
 
 def timm_encoder(request: EncoderRequest) -> Encoder:
     """Return a model of timm without its classifier."""
-    timm = library("timm")
+    try:
+        timm = importlib.import_module("timm")
+    except ImportError as error:
+        raise ValueError(
+            f"encoders of timm need the package, which can't be imported ({error}); install it: "
+            "pip install timm"
+        ) from error
     _known_name(request, [*timm.list_models(), *timm.list_pretrained()])
     with seeded(request.seed):
         network = timm.create_model(request.name, pretrained=False, num_classes=0)
@@ -571,101 +556,6 @@ def timm_encoder(request: EncoderRequest) -> Encoder:
     )
 
 
-class _Vectors(nn.Module):
-    """A vision model, and the part of its output that is taken: pooled, or a sequence's first."""
-
-    def __init__(self, network: nn.Module, *, pooled: bool) -> None:
-        super().__init__()
-        self.network = network
-        self._pooled = pooled
-
-    def forward(self, batch: Tensor) -> Any:
-        output = self.network(pixel_values=batch)
-        found = getattr(output, "pooler_output", None) if self._pooled else None
-        if found is not None:
-            return found
-        sequence = output.last_hidden_state
-        return sequence[:, 0] if sequence.ndim == 3 else sequence
-
-
-def hugging_face_encoder(request: EncoderRequest) -> Encoder:
-    """Return a vision model of transformers, by name or of a folder.
-
-    The pooled vector is taken if the weights hold that part, otherwise the first of the sequence.
-    """
-    transformers = library("transformers")
-    place = Path(request.name).expanduser()
-    local = place.is_dir()
-    where = str(place) if local else request.name
-    logging.getLogger("transformers").setLevel(logging.ERROR)
-    transformers.utils.logging.disable_progress_bar()
-    from_library = _from_library(request)
-    missing = tuple[str, ...]()
-    try:
-        if from_library:
-            model = transformers.AutoModel
-            network, missing = _fitting(model, where, what=where, local_files_only=local)
-        else:
-            config = transformers.AutoConfig.from_pretrained(where, local_files_only=local)
-            with seeded(request.seed):
-                network = transformers.AutoModel.from_config(config)
-            if request.file is not None:
-                # By the library too, since files and networks differ in the names of weights.
-                given = {"config": config, "state_dict": read_weights(request.file)}
-                network, missing = _fitting(type(network), None, what=str(request.file), **given)
-        processor = transformers.AutoImageProcessor.from_pretrained(where, local_files_only=local)
-    except WeightsRefused:
-        raise
-    except (OSError, RuntimeError, ValueError) as error:
-        raise WeightsRefused(
-            f"{request.address} can't be loaded ({first_line(error)}); fetch config.json, "
-            "preprocessor_config.json and model.safetensors on a machine that can, put them into a "
-            "folder here, and name it: --encoder huggingface:FOLDER"
-        ) from error
-    network = getattr(network, "vision_model", network)  # of a model of images and text
-    whole = not any(_POOLER in name for name in missing)
-    return finished(
-        request,
-        _Vectors(network, pooled=whole),
-        name=f"huggingface:{place.resolve().name}" if local else "",
-        preparation=_published_preparation(processor.to_dict()),
-    )
-
-
-def _fitting(
-    model: Any, where: str | None, *, what: str, **given: Any
-) -> tuple[nn.Module, tuple[str, ...]]:
-    """A model with weights that fit, except for a pooler's; the names of missing ones."""
-    network, loading = model.from_pretrained(where, output_loading_info=True, **given)
-    missing = tuple(sorted(map(str, loading["missing_keys"])))
-    others = [name for name in missing if _POOLER not in name]
-    wrong = [*others, *(str(name) for name in loading.get("mismatched_keys", ()))]
-    if wrong:
-        raise WeightsRefused(
-            f"weights of {what} do not fit: {len(wrong)} of the model's tensors are not in them "
-            f"({wrong[0]}, ...); they are another model's, or only a part"
-        )
-    return network, missing
-
-
-def _published_preparation(settings: Mapping[str, Any]) -> Preparation:
-    def side(size: Any) -> int | None:
-        if isinstance(size, Mapping):
-            size = size.get("shortest_edge") or size.get("height")
-        return int(size) if size else None
-
-    size = settings.get("size") if settings.get("do_resize", True) else None
-    crop = settings.get("crop_size") if settings.get("do_center_crop", False) else None
-    return Preparation(
-        resize=side(size),
-        crop=side(crop),
-        square=isinstance(size, Mapping) and "height" in size,
-        interpolation=_RESAMPLING.get(settings.get("resample", 2), "bilinear"),
-        mean=tuple(settings.get("image_mean") or IMAGENET_MEAN),
-        std=tuple(settings.get("image_std") or IMAGENET_STD),
-    )
-
-
 # ------------------------------------------------------------------------------ the user's own
 
 
@@ -685,7 +575,7 @@ def own_encoder(request: EncoderRequest) -> Encoder:
         module = own_module(address.module)
     except OwnModuleMissing as error:
         raise ValueError(
-            f"encoder is {address}, but {error} (libraries are torchvision, timm and huggingface)"
+            f"encoder is {address}, but {error} (libraries are torchvision and timm)"
         ) from error
     function = getattr(module, address.name, None)
     if not callable(function):
@@ -725,8 +615,4 @@ def own_encoder(request: EncoderRequest) -> Encoder:
 
 
 #: Library -> what loads its encoders; other addresses name the user's own.
-LOADERS = {
-    "torchvision": torchvision_encoder,
-    "timm": timm_encoder,
-    "huggingface": hugging_face_encoder,
-}
+LOADERS = {"torchvision": torchvision_encoder, "timm": timm_encoder}

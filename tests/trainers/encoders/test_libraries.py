@@ -1,6 +1,7 @@
 """libraries: encoders of every library and of the user's; unfit weights are refused."""
 
 import json
+import sys
 import urllib.error
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from labeldp.trainers.encoders.encoder import (
     Preparation,
     WeightsRefused,
     finished,
-    library,
     read_weights,
 )
 from tests.trainers.encoders.small_encoders import SMALL, Small, some_images
@@ -88,9 +88,10 @@ def test_missing_encoders(address: str, options: dict[str, str], message: str) -
         loaded(address, **options)
 
 
-def test_a_library_that_is_not_installed_is_named_with_its_extra() -> None:
-    with pytest.raises(ValueError, match=r"need the package.*pip install \w+"):
-        library("labeldp_has_no_such_library")
+def test_a_library_that_is_not_installed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(ValueError, match=r"need the package.*pip install timm"):
+        loaded("timm:resnet10t")
 
 
 def test_encoders_of_timm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -104,59 +105,6 @@ def test_encoders_of_timm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         loaded("timm:resnet10t", weights="a1_in1k")
     with pytest.raises(ValueError, match="timm has no model 'resnet10'"):
         loaded("timm:resnet10")
-
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    """A model of transformers with 8 numbers on images of 16 x 16."""
-    transformers: Any = pytest.importorskip("transformers")
-    config = transformers.ViTConfig(
-        hidden_size=8,
-        num_hidden_layers=1,
-        num_attention_heads=2,
-        intermediate_size=8,
-        image_size=16,
-        patch_size=8,
-    )
-    torch.manual_seed(0)
-    place = tmp_path / "tiny-vit"
-    transformers.ViTModel(config).save_pretrained(place)
-    size = {"height": 16, "width": 16}
-    transformers.ViTImageProcessor(size=size, resample=3).save_pretrained(place)
-    return place
-
-
-def test_encoders_of_hugging_face(folder: Path, tmp_path: Path) -> None:
-    address = f"huggingface:{folder}"
-    encoder = loaded(address)
-    assert encoder(IMAGES).shape == (2, 8)
-    assert encoder.provenance.encoder == "huggingface:tiny-vit"
-    made = encoder.preparation
-    assert (made.resize, made.square, made.interpolation) == (16, True, "bicubic")
-    assert made.mean == (0.5, 0.5, 0.5)
-    assert str(folder.parent) not in encoder.provenance.words
-    of_file = loaded(address, weights=str(folder / "model.safetensors"))
-    drawn = loaded(address, weights="random", seed=5)
-    same = encoder.provenance.weights
-    assert of_file.provenance.weights == same
-    assert drawn.provenance.weights != same
-    torch.save({"x": torch.ones(1)}, tmp_path / "w.pt")
-    with pytest.raises(WeightsRefused, match="do not fit"):
-        loaded(address, weights=str(tmp_path / "w.pt"))
-    with pytest.raises(WeightsRefused, match="which is not a file"):
-        loaded(address, weights="V2")
-    (folder / "model.safetensors").unlink()
-    with pytest.raises(WeightsRefused, match=r"fetch config.json.* --encoder huggingface:FOLDER"):
-        loaded(address)
-
-
-def test_a_pooler_without_weights_is_not_used(folder: Path) -> None:
-    transformers: Any = pytest.importorskip("transformers")
-    network = transformers.ViTModel.from_pretrained(folder, add_pooling_layer=False)
-    pooled = loaded(f"huggingface:{folder}")(IMAGES)
-    network.save_pretrained(folder)
-    first = loaded(f"huggingface:{folder}")(IMAGES)
-    assert first.shape == (2, 8) and (first != pooled).any()
 
 
 def test_weights_of_an_own_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
