@@ -275,24 +275,15 @@ class PlannedTrial:
     """One trial before it runs.
 
     Attributes:
-        stands_for: Number of trials of a search that are priced as this one; 0 for another price
-            that those of the one before may have.
-        own_releases: Number of trials that may request such releases of their own; 0 where all
-            share them.
-        estimates: Number of estimates of accuracy of all these trials together.
+        stands_for: Number of trials of a search that are priced as this one.
+        estimates: Number of estimates of accuracy of each of them.
     """
 
     variant: str
     config: TrialConfig
     point: Mapping[str, Any]
     stands_for: int = 1
-    own_releases: int = 0
     estimates: int = 1
-
-    @property
-    def estimates_each(self) -> int:
-        """Number of estimates of accuracy of one trial."""
-        return self.estimates // (self.own_releases or self.stands_for)
 
     def hash(self, data_fingerprint: str) -> str:
         """Return the trial's identity."""

@@ -91,21 +91,17 @@ def cost_of(
     epsilons: list[float] = []
     charges: dict[tuple[object, ...], PlannedCharge] = {}
     estimates: dict[tuple[object, ...], PlannedCharge] = {}
-    for number, trial in enumerate(trials):
+    for trial in trials:
         config = trial.config
-        copies: list[object] = [0]
-        if trial.own_releases:
-            copies = [(number, copy) for copy in range(trial.own_releases)]
         own = releases_of(trial, num_classes=num_classes)
         # Where much may fail that is a larger delta, as in the trial's record, and never the sum's.
         epsilon, _ = total_of_prices(own.values(), delta=config.trainer.delta)
-        charges |= {(*key, copy): part for key, part in own.items() for copy in copies}
+        charges |= own
         if with_estimates:
             asked = planned_estimate(config, num_classes=num_classes)
-            each = 1
-            if config.evaluation.estimate is not Estimate.RELEASE:
-                copies = list(range(trial.estimates))
-                each = trial.estimates_each
+            shared = config.evaluation.estimate is Estimate.RELEASE
+            each = 1 if shared else trial.estimates
+            copies = range(1 if shared else trial.stands_for * each)
             estimates |= {(asked.release, config.noise, copy): asked for copy in copies}
             shown = epsilon_of_prices([asked] * each, delta=config.trainer.delta)
             epsilon = max(epsilon, shown)
@@ -237,9 +233,7 @@ def check_what_is_left(
     new: list[PlannedCharge] = []
     for trial in trials:
         for part in releases_of(trial, num_classes=size.num_classes).values():
-            if trial.own_releases:
-                new += [part] * trial.own_releases
-            elif is_dataclass(part.release) and not isinstance(part.release, type):
+            if is_dataclass(part.release) and not isinstance(part.release, type):
                 planned[_line(describe(part.release, trial.config.noise.source()))] = part
     new += [part for line, part in planned.items() if line not in paid]
     estimates = _new_estimates(trials, apart, size, read) if size.held_out else []
@@ -279,10 +273,9 @@ def _new_estimates(
         mechanism = held_out_mechanism(trial.config, num_classes=size.num_classes)
         line = _line(describe(mechanism, trial.config.noise.source()))
         if trial.config.evaluation.estimate is not Estimate.RELEASE:
-            begun[line] -= trial.estimates
-            fresh = min(max(-begun[line], 0), trial.estimates)
-        elif trial.own_releases:
-            fresh = trial.own_releases
+            counts = trial.stands_for * trial.estimates
+            begun[line] -= counts
+            fresh = min(max(-begun[line], 0), counts)
         else:
             fresh = int(line not in known)
             known.add(line)

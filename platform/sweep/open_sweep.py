@@ -368,13 +368,12 @@ def learned_facts(plan: Plan, earlier: SweepIdentity) -> dict[str, Any]:
     if not plan.sweep.learns or plan.private is None:
         return {}
     cost = plan.private
-    touched = any(search.foreseen is None for search in plan.searches)
     return {
         # The dearest plan of any start counts: labels may have paid by it.
         "learned_epsilon": max(cost.epsilon_total, earlier.learned_epsilon or 0.0),
         "learned_counts": max(cost.epsilon_estimates, earlier.learned_counts or 0.0),
         "learned_delta": max(cost.delta, earlier.learned_delta or 0.0),
-        "learned_releases": touched or bool(earlier.learned_releases),
+        "learned_releases": bool(earlier.learned_releases),
     }
 
 

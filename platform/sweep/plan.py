@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
-from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -179,9 +178,7 @@ def plan_sweep(
             )
     # A wider grid would have another default, and trials that have finished would run again for it.
     before = identity_of(options.results.expanduser() / "sweep.json").count_epsilon
-    trials, searches, count_epsilon = with_count_price(
-        sized, trials, options, known, by=by, before=before
-    )
+    trials, searches, count_epsilon = with_count_price(sized, trials, known, by=by, before=before)
     cost = cost_of(trials, num_classes=known.num_classes, with_estimates=known.held_out > 0)
     # At the delta of the releases: epsilons at different deltas can't be compared.
     budget = budget_of(sized.budget, options.max_epsilon_total, delta=cost.delta)
@@ -347,7 +344,6 @@ def check_priors(trials: Sequence[PlannedTrial], *, examples: int) -> None:
 def with_count_price(
     sized: Sweep,
     listed: Sequence[PlannedTrial],
-    options: SweepOptions,
     size: DataSize,
     *,
     by: ChooseBy,
@@ -366,12 +362,8 @@ def with_count_price(
     def learned(sized: Sweep) -> tuple[Sequence[PlannedTrial], Sequence[Search]]:
         if sized.search is None:
             return [replace(trial, estimates=1 + rungs_of(trial)) for trial in listed], ()
-        budgeted = options.max_epsilon_total is not None or sized.budget is not None
-        searches = [
-            priced(search, size, rungs_of=rungs_of, budgeted=budgeted)
-            for search in searches_of(sized)
-        ]
-        return [trial for search in searches for trial in search.priced_as], searches
+        searches = [priced(search, size, rungs_of=rungs_of) for search in searches_of(sized)]
+        return [search.priced_as for search in searches if search.priced_as], searches
 
     trials, searches = learned(sized)
     counted = [trial.config.evaluation for trial in trials]
@@ -405,9 +397,8 @@ def free_epsilon(trials: Sequence[PlannedTrial], *, num_classes: int) -> float:
     if not private:
         return math.inf
     together = cost_of(private, num_classes=num_classes).epsilon_total
-    each = [epsilon / trial.estimates_each for trial, epsilon in pairs]
-    # A second price of the same trials stands for none, and adds no counts.
-    counts = sum(trial.estimates for trial in trials if trial.stands_for)
+    each = [epsilon / trial.estimates for trial, epsilon in pairs]
+    counts = sum(trial.stands_for * trial.estimates for trial in trials)
     return min(together / counts, *each)
 
 
@@ -436,7 +427,7 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     if not held_out or any(each.estimate is Estimate.RELEASE for each in paid):
         return ""
     prices = sorted({each.count_epsilon for each in paid})
-    many = sum(trial.estimates for trial in trials)
+    many = sum(trial.stands_for * trial.estimates for trial in trials)
     price = " to ".join(dict.fromkeys((shown(prices[0], 3), shown(prices[-1], 3))))
     what = "histogram"
     of = "scores"
@@ -700,7 +691,7 @@ def _configurations(plan: Plan) -> list[dict[str, Any]]:
     for trial, epsilon in zip(plan.trials, plan.cost.epsilons, strict=True):
         requests = releases_of(trial, num_classes=plan.size.num_classes).values()
         shared = trial.config.evaluation.estimate is Estimate.RELEASE
-        estimates = (1 if shared else trial.estimates_each) if plan.size.held_out else 0
+        estimates = (1 if shared else trial.estimates) if plan.size.held_out else 0
         releases = sum(part.releases for part in requests) + estimates
         costs.append({"epsilon": stated(epsilon), "releases": releases})
     rows: dict[str, dict[str, Any]] = {}
@@ -710,16 +701,15 @@ def _configurations(plan: Plan) -> list[dict[str, Any]]:
             row = {"variant": trial.variant, **point, "trials": 0, **cost}
             rows.setdefault(repr((trial.variant, point, cost["epsilon"])), row)["trials"] += 1
         return list(rows.values())
-    in_order = iter(costs)
     return [
         {
             "variant": search.variant.name,
             **search.point,
             **{key: repr(axis) for key, axis in search.axes.items()},
             "trials": search.size,
-            **max(islice(in_order, len(search.priced_as)), key=lambda cost: cost["epsilon"]),
+            **cost,
         }
-        for search in plan.searches
+        for search, cost in zip(plan.searches, costs, strict=True)
     ]
 
 

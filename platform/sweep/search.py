@@ -6,15 +6,13 @@ so far, so that an interrupted sweep continues with the same suggestions.
 
 Prices. Trials that read one stored release pay for it once: an axis that no release depends on is
 searched at no cost. Probes of the axes show whether one does, and every suggestion is checked
-again. An axis that does makes every trial request another release, and which ones depends on
-earlier results: such a search is priced at the dearest way that it could take, and needs a budget.
+again. An axis that does is refused: results would decide which releases are drawn.
 """
 
 import hashlib
 import itertools
 import json
 import math
-import operator
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,8 +23,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
 
-from labeldp.mechanisms.accounting import DecisionEvent, Event, GaussianEvent, epsilon_of
-from labeldp.mechanisms.ledger import all_pure, failure_of
 from labeldp.platform.records.results import TrialRecord, read_json, write_json
 from labeldp.platform.settings.configuration import (
     ConfigurationError,
@@ -56,10 +52,6 @@ if TYPE_CHECKING:  # an extra
 
 #: A search with at most this many settings is probed at all of them, a larger one at samples.
 _FEW = 64
-#: Probed values of a continuous axis, its ends among them.
-_LANDMARKS = 5
-#: Settings that are drawn beside the landmarks and the corners, which may act together.
-_DRAWS = 8
 #: From this ratio of its ends on, an axis is drawn by its logarithm.
 _WIDE = 100
 #: Attempts at a suggestion that was not tried before.
@@ -77,9 +69,8 @@ class Search:
 
     Attributes:
         axes: Searched, by dotted key; none for a trial that stands alone.
-        priced_as: Trials with the price of this search's trials; none before it is priced.
-        foreseen: Everything its trials request of the vault; None where a budget covers whatever
-            they may request.
+        priced_as: A trial that stands for all of this search's; None before it is priced.
+        foreseen: Everything each of its trials requests of the vault.
     """
 
     variant: Variant
@@ -88,8 +79,8 @@ class Search:
     axes: Mapping[str, RandomAxis]
     trials: int
     seed: int
-    priced_as: Sequence[PlannedTrial] = ()
-    foreseen: Asked | None = None
+    priced_as: PlannedTrial | None = None
+    foreseen: Asked = frozenset()
 
     @cached_property
     def id(self) -> str:
@@ -125,13 +116,13 @@ class Search:
     def suggested(self, numbers: Numbers, size: DataSize) -> PlannedTrial:
         """Return the trial at suggested numbers, with its part of the price."""
         trial = self.planned(numbers)
-        if self.foreseen is not None and asked_by(trial, size) != self.foreseen:
+        if asked_by(trial, size) != self.foreseen:
             raise ConfigurationError(
                 f"the search suggests {dict(trial.point)}, which requests another release of the "
-                "labels than the plan has; it is not run. Make the axis a grid, or give the sweep "
-                "a budget with --max-epsilon-total"
+                "labels than the plan has; it is not run. Make the axis a grid"
             )
-        return replace(trial, estimates=self.priced_as[0].estimates_each)
+        assert self.priced_as is not None
+        return replace(trial, estimates=self.priced_as.estimates)
 
     @cached_property
     def probed(self) -> Mapping[Numbers, PlannedTrial]:
@@ -146,7 +137,7 @@ class Search:
     def probes(self) -> list[Numbers]:
         """Return settings that show the axes' effects: all if they are few, or else samples.
 
-        Samples are every axis alone at its landmarks, the corners, and seeded draws.
+        Samples are every axis alone at its landmarks, and corners, where axes act together.
         """
         if self.combinations is not None and self.combinations <= _FEW:
             return list(self.all_numbers())
@@ -157,25 +148,13 @@ class Search:
             found += [(*first[:place], value, *first[place + 1 :]) for value in values]
         corners = itertools.product(*([each[0], each[-1]] for each in landmarks))
         found += itertools.islice(corners, _FEW)
-        # Seeded, so that a plan has the same price whenever it is made.
-        generator = np.random.default_rng(0)
-        for _ in range(_DRAWS):
-            found.append(tuple(_draw(axis, generator) for axis in self.axes.values()))
         return list(dict.fromkeys(found))
 
     def rest(self, number: int) -> list[PlannedTrial]:
         """Return the price of the trials after the first `number` of them."""
         left = self.size - number
-        return [
-            replace(
-                trial,
-                stands_for=left if trial.stands_for else 0,
-                own_releases=left if trial.own_releases else 0,
-                estimates=left * trial.estimates_each,
-            )
-            for trial in self.priced_as
-            if left
-        ]
+        assert self.priced_as is not None
+        return [replace(self.priced_as, stands_for=left)] if left else []
 
 
 def searches_of(sweep: Sweep) -> tuple[Search, ...]:
@@ -316,18 +295,10 @@ def _on_axis(value: Any, axis: "optuna.distributions.BaseDistribution") -> float
 
 
 def _landmarks(axis: RandomAxis) -> list[float]:
-    """Values of an axis in their order, both ends among them; all of a `Choice`."""
+    """Both ends of an axis; all places of a `Choice`."""
     if isinstance(axis, Choice):
         return [float(place) for place in range(len(axis.values))]
-    spaced = np.geomspace if isinstance(axis, LogUniform) else np.linspace
-    inner = spaced(axis.low, axis.high, _LANDMARKS)[1:-1]
-    return [axis.low, *map(float, inner), axis.high]
-
-
-def _draw(axis: RandomAxis, generator: np.random.Generator) -> float:
-    if isinstance(axis, Choice):
-        return float(generator.integers(len(axis.values)))
-    return axis.sample(generator)
+    return [axis.low, axis.high]
 
 
 # --- what a search may cost -----------------------------------------------------------------------
@@ -345,90 +316,22 @@ def asked_by(trial: PlannedTrial, size: DataSize) -> Asked:
     return frozenset(asked)
 
 
-def touches_releases(search: Search, size: DataSize) -> bool:
-    """Whether the releases of a search depend on an axis."""
-    return len({asked_by(trial, size) for trial in search.probed.values()}) > 1
+def priced(search: Search, size: DataSize, *, rungs_of: Callable[[PlannedTrial], int]) -> Search:
+    """Return a search with its price and the requests of its trials; no axis may change these.
 
-
-def priced(
-    search: Search, size: DataSize, *, rungs_of: Callable[[PlannedTrial], int], budgeted: bool
-) -> Search:
-    """Return a search with the trials that it is priced as, and the requests of its trials.
-
-    `rungs_of`: number of a trial's estimates before its last epoch. Without a budget no axis may
-    touch a release.
+    `rungs_of`: number of a trial's estimates before its last epoch.
     """
-    touches = touches_releases(search, size)
-    if touches and not budgeted:
-        raise ConfigurationError(
-            f"{', '.join(search.axes)} of {search.variant.name} can't be searched without a "
-            f"budget: each of {search.size} trials could request another release of the labels; "
-            "make that axis a grid ([a,b,c]), or limit the total with --max-epsilon-total"
-        )
     probes = list(search.probed.values())
-    each = 1 + max(map(rungs_of, probes))
-    number = search.size
-    return replace(
-        search,
-        foreseen=None if touches else asked_by(probes[0], size),
-        priced_as=[
-            replace(
-                trial,
-                stands_for=0 if place else number,
-                own_releases=number if touches else 0,
-                estimates=number * each,
-            )
-            for place, trial in enumerate(_dearest(probes, size) if touches else probes[:1])
-        ],
-    )
-
-
-def _dearest(probes: Sequence[PlannedTrial], size: DataSize) -> list[PlannedTrial]:
-    """Return probes that together cost as much as any mixture of probes may.
-
-    A probe is left out if another one with the same counts costs at least as much in any company.
-    Less noise may fail less often, so that the probe that fails most stands beside those.
-    """
-    own = {
-        id(probe): list(releases_of(probe, num_classes=size.num_classes).values())
-        for probe in probes
-    }
-
-    def covers(dear: PlannedTrial, cheap: PlannedTrial) -> bool:
-        counts = [each.config.evaluation for each in (dear, cheap)]
-        alike = len({(each.estimate, each.count_epsilon) for each in counts}) == 1
-        events = ([part.event for part in own[id(each)]] for each in (dear, cheap))
-        return alike and _at_least(*events)
-
-    kept: list[PlannedTrial] = []
-    for probe in probes:
-        if not any(covers(each, probe) for each in kept):
-            kept = [each for each in kept if not covers(probe, each)] + [probe]
-    # Delta adds up over releases that may fail, apart from their epsilons.
-    failing = max(probes, key=lambda probe: failure_of(own[id(probe)]))
-    if failure_of(own[id(failing)]) and failing not in kept:
-        kept.append(failing)
-    return kept
-
-
-def _at_least(dear: Sequence[Event], cheap: Sequence[Event]) -> bool:
-    if list(dear) == list(cheap):
-        return True
-    # Pure epsilons add in any company, so that their sums decide.
-    if all_pure([*dear, *cheap]):
-        return epsilon_of(dear, delta=0.0) >= epsilon_of(cheap, delta=0.0)
-    if len(dear) != 1 or len(cheap) != 1 or type(dear[0]) is not type(cheap[0]):
-        return False
-    one = dear[0]
-    other = cheap[0]
-    if not isinstance(one, GaussianEvent) or not isinstance(other, GaussianEvent):
-        return False
-    noisier = one.noise_multiplier <= other.noise_multiplier
-    if isinstance(one, DecisionEvent) and isinstance(other, DecisionEvent):
-        # One epsilon does not order decisions: of two curves that cross, either may be the dearer.
-        same = one.orders == other.orders
-        return noisier and same and all(map(operator.ge, one.rdp, other.rdp))
-    return noisier
+    requests = {asked_by(trial, size) for trial in probes}
+    if len(requests) > 1:
+        raise ConfigurationError(
+            f"{', '.join(search.axes)} of {search.variant.name} can't be searched: trials would "
+            "request different releases of the labels, and results would decide which; make that "
+            "axis a grid ([a,b,c]), or leave the search out for random draws, whose price is known"
+        )
+    estimates = 1 + max(map(rungs_of, probes))
+    priced_as = replace(probes[0], stands_for=search.size, estimates=estimates)
+    return replace(search, foreseen=requests.pop(), priced_as=priced_as)
 
 
 # --- the file of suggestions ----------------------------------------------------------------------

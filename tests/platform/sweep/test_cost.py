@@ -3,7 +3,6 @@
 import math
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -191,15 +190,6 @@ def test_spent_epsilon_stays_spent_and_a_stored_release_costs_nothing() -> None:
     for other in ({"noise__draw": 1}, {"noise__seed": 0}):
         with pytest.raises(BudgetExceeded, match="1 releases that are new"):
             check_left(trials_of(trainer__epsilon=1, **other), charges, Budget(epsilon=1.4))
-
-
-def test_releases_that_a_search_may_request_are_counted_each() -> None:
-    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
-    (trial,) = trials_of(trainer__epsilon=0.5)
-    search = [replace(trial, own_releases=3), replace(trial, own_releases=2)]
-    check_left(search, charges, Budget(epsilon=1.0 + 5 * 0.5))
-    with pytest.raises(BudgetExceeded, match=r"5 releases that are new.*would make it 3\.5"):
-        check_left(search, charges, Budget(epsilon=3.4))
 
 
 def counted(*epsilons: float, **changes: Any) -> list[PlannedTrial]:

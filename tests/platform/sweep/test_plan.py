@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,10 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from labeldp.mechanisms.accounting import epsilon_of
-from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, stated
-from labeldp.mechanisms.pate.decisions import Decisions, events_of
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.settings.configuration import (
     AshaStop,
@@ -39,7 +37,7 @@ from labeldp.platform.settings.sweep import (
     Variant,
     plan_trials,
 )
-from labeldp.platform.sweep.cost import SweepCost, cost_of, releases_of
+from labeldp.platform.sweep.cost import SweepCost, cost_of
 from labeldp.platform.sweep.driver import check, load_data
 from labeldp.platform.sweep.open_sweep import _sizes
 from labeldp.platform.sweep.plan import (
@@ -53,10 +51,8 @@ from labeldp.platform.sweep.plan import (
     with_count_price,
     with_shares,
 )
-from labeldp.platform.sweep.search import Search, searches_of, touches_releases
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.data.splits import DataSize, League
-from labeldp.trainers.settings.trainer import PlannedCharge
 from tests.platform.sweep.examples import a_cluster, a_record, a_sweep
 
 HELD_OUT = {"evaluation.held_out_share": 0.2, "evaluation.estimate": "count"}
@@ -163,7 +159,7 @@ def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_pat
 def priced(axes: dict[str, Axis]) -> tuple[Sequence[PlannedTrial], float | None]:
     sweep = Sweep(name="s", base=TrialConfig(), space=axes)
     by, size = ChooseBy.ESTIMATED, a_size(100, classes=3)
-    trials, _, epsilon = with_count_price(sweep, plan_trials(sweep), NOWHERE, size, by=by)
+    trials, _, epsilon = with_count_price(sweep, plan_trials(sweep), size, by=by)
     return trials, epsilon
 
 
@@ -177,138 +173,68 @@ def test_no_trial_and_no_sweep_is_dearer_for_its_counts() -> None:
     assert free_epsilon(bare, num_classes=3) > 1e9
 
 
-def a_search(axes: dict[str, Axis], **settings: Any) -> Search:
-    """A search of 12 trials, with settings `a__b` for `a.b`."""
-    named = {key.replace("__", "."): value for key, value in settings.items()}
-    base = with_changes(TrialConfig(), named)
-    (found,) = searches_of(Sweep(name="s", base=base, space=axes, search=OptunaSearch(trials=12)))
-    return found
-
-
 INTERACTIVE = {
     "method": "pate",
-    "trainer__aggregator": "interactive",
-    "trainer__publish_cost": False,
+    "trainer.aggregator": "interactive",
+    "trainer.publish_cost": False,
 }
+
+
+def searched(
+    axes: dict[str, Axis],
+    settings: dict[str, Any] | None = None,
+    *,
+    held_out: int = 0,
+    stop: AshaStop | None = None,
+) -> SweepCost:
+    """The price of a search of 12 trials, compared by estimates where labels are held out."""
+    base = with_changes(TrialConfig(), settings or {})
+    by = ChooseBy.ESTIMATED if held_out else ChooseBy.TEST
+    sweep = Sweep(name="s", base=base, space=axes, search=OptunaSearch(trials=12), stop=stop)
+    return price(sweep, a_size(held_out), choose_by=by).cost
 
 
 @pytest.mark.parametrize(
     ("key", "axis", "settings", "touched"),
     [
-        ("trainer.learning_rate", RATE, {}, False),
         ("trainer.epochs", Choice(5, 50), {}, False),
-        ("seed", Choice(0, 1), {}, False),
         ("trainer.student.network.learning_rate", RATE, {"method": "pate"}, False),
-        ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 1}, False),
+        ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer.stages": 1}, False),
         ("trainer.epsilon", LogUniform(0.5, 2.0), {}, True),
         ("trainer.noise", Choice("laplace", "gaussian"), {}, True),
-        ("noise.draw", Choice(0, 1), {}, True),
         ("performance.device", Choice("cpu", "auto"), {}, True),
-        (
-            "trainer.sigma1",
-            LogUniform(50, 100),
-            {"method": "pate", "trainer__sigma2": 40.0, "trainer__threshold": 200.0},
-            True,
-        ),
         ("trainer.ensemble.seed", Choice(0, 1), {"method": "pate"}, True),
+        ("evaluation.epsilon", Choice(0.05, 0.5), {}, True),
         # A later stage's request follows from the model of the one before.
-        ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer__stages": 2}, True),
+        ("trainer.learning_rate", RATE, {"method": "lp_mst", "trainer.stages": 2}, True),
         # A student's certainty is shown to the teachers.
         ("trainer.student.network.learning_rate", RATE, INTERACTIVE, True),
     ],
 )
-def test_axes_touch_a_release(
+def test_an_axis_that_a_release_depends_on_is_not_searched(
     key: str, axis: Axis, settings: dict[str, Any], touched: bool
 ) -> None:
-    assert touches_releases(a_search({key: axis}, **settings), a_size()) is touched
-
-
-def test_the_price_of_counts_touches_a_release_of_held_out_labels() -> None:
-    axis: dict[str, Axis] = {"evaluation.epsilon": Choice(0.05, 0.5)}
-    assert not touches_releases(a_search(axis), a_size())
-    assert touches_releases(a_search(axis), a_size(100))
-
-
-def searched(
-    axes: dict[str, Axis], held_out: int = 0, stop: AshaStop | None = None, **settings: Any
-) -> Plan:
-    """A search of 12 trials that is compared by estimates where labels are held out."""
-    named = {key.replace("__", "."): value for key, value in settings.items()}
-    base, search = with_changes(TrialConfig(), named), OptunaSearch(trials=12)
-    by = ChooseBy.ESTIMATED if held_out else ChooseBy.TEST
-    budget = Budget(epsilon=1e3, delta=1e-5)
-    sweep = Sweep(name="s", base=base, space=axes, search=search, stop=stop, budget=budget)
-    return price(sweep, a_size(held_out), choose_by=by)
-
-
-def cost(axes: dict[str, Axis], *given: Any, **settings: Any) -> SweepCost:
-    return searched(axes, *given, **settings).cost
+    with pytest.raises(ValueError, match="can't be searched") if touched else nullcontext():
+        searched({key: axis}, settings, held_out=100_000)
 
 
 def test_counts_are_charged_each() -> None:
     rates: dict[str, Axis] = {"trainer.learning_rate": RATE}
-    found = cost(rates, trainer__epsilon=1.5)  # one release is read by all trials
+    found = searched(rates, {"trainer.epsilon": 1.5})  # one release is read by all trials
     assert (found.trials, found.releases, found.epsilon_total) == (12, 1, 1.5)
-    found = cost(rates, 10_000, evaluation__epsilon=0.5)
+    half = {"evaluation.epsilon": 0.5}
+    found = searched(rates, half, held_out=10_000)
     # Twelve counts of .5 and no more: 6, or less at the sweep's delta.
     assert found.releases == 13 and 5.99 < found.epsilon_total < 6.0
     # With epochs 1, 4 and 16 of 30 as rungs a trial asks four times.
-    found = cost(rates, 10_000, AshaStop(), evaluation__epsilon=0.5)
+    found = searched(rates, half, held_out=10_000, stop=AshaStop())
     assert (found.releases, found.epsilons) == (49, (2.0,)) and 14 < found.epsilon_total < 24
     # Trials of HyperBand's later brackets ask less often; the price is an upper bound.
-    assert cost(rates, 10_000, AshaStop(brackets=3), evaluation__epsilon=0.5) == found
+    assert searched(rates, half, held_out=10_000, stop=AshaStop(brackets=3)) == found
     # One release of the held-out labels serves all trials and all rungs.
-    found = cost(rates, 10_000, AshaStop(), evaluation__estimate="release")
+    shared = {"evaluation.estimate": "release"}
+    found = searched(rates, shared, held_out=10_000, stop=AshaStop())
     assert (found.releases, found.epsilon_total) == (2, 1.0)
-
-
-def test_the_dearest_way_is_what_a_touching_axis_costs() -> None:
-    found = cost({"trainer.epsilon": LogUniform(0.5, 2.0)})
-    assert (found.trials, found.releases, found.epsilon_total) == (12, 12, 24.0)
-    # Prices of two kinds are not ordered: all trials may be of the one, and all of the other.
-    both: dict[str, Axis] = {"trainer.noise": Choice("laplace", "gaussian")}
-    found = cost(both, trainer__epsilon=1.0)
-    assert (found.trials, found.releases) == (2, 4) and found.epsilon_total > 2.0
-    # Two searches that request alike draw for themselves.
-    twice: dict[str, Axis] = {
-        "trainer.epsilon": LogUniform(0.5, 2.0),
-        "trainer.learning_rate": Grid(0.1, 0.2),
-    }
-    found = cost(twice)
-    assert (found.trials, found.releases, found.epsilon_total) == (24, 24, 48.0)
-
-
-def test_a_failure_costs_as_much_at_a_small_epsilon(monkeypatch: pytest.MonkeyPatch) -> None:
-    failing = property(lambda noise: 1e-6 if noise.epsilon < 1 else 0.0)
-    monkeypatch.setattr(LaplaceNoise, "failure_probability", failing)
-    found = cost({"trainer.epsilon": Choice(0.5, 2.0)})
-    # Both trials may be the one that fails.
-    assert found.delta == pytest.approx(2 * 2 * 1e-6) and found.epsilon_total == 5.0
-
-
-def test_dear_decisions_may_be_cheaper_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Curves of PATE's decisions cross, so that one epsilon does not order their prices."""
-    steep, flat = (
-        events_of(
-            [
-                Decisions(noise_std=sigma1, count=checks, moved=1),
-                Decisions(noise_std=sigma2, count=answers),
-            ]
-        )
-        for sigma1, sigma2, checks, answers in ((240.0, 5.2, 417, 1), (72.0, 40.0, 400, 22))
-    )
-    dearest = epsilon_of(2 * flat, delta=1e-5)
-    assert epsilon_of(steep, delta=1e-5) > epsilon_of(flat, delta=1e-5)
-    assert epsilon_of(2 * steep, delta=1e-5) < dearest
-
-    def decisions(trial: PlannedTrial, *, num_classes: int) -> dict[Any, PlannedCharge]:
-        (event,) = steep if trial.config.trainer.epsilon == 1.0 else flat
-        own = releases_of(trial, num_classes=num_classes)
-        return {key: replace(part, event=event) for key, part in own.items()}
-
-    monkeypatch.setattr("labeldp.platform.sweep.search.releases_of", decisions)
-    monkeypatch.setattr("labeldp.platform.sweep.cost.releases_of", decisions)
-    assert cost({"trainer.epsilon": Choice(1.0, 2.0)}).epsilon_total >= dearest
 
 
 # Data of a sweep: keys that go together, sizes for plans, and their refusals.

@@ -8,10 +8,7 @@ from typing import Any
 
 import pytest
 
-from labeldp import load
-from labeldp.platform.cli.reports import totals_of
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
-from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.settings.configuration import (
     AshaStop,
     ConfigurationError,
@@ -102,25 +99,6 @@ def test_more_trials_go_on_from_those_that_are_there(whole: Path, tmp_path: Path
     shutil.copytree(whole, folder)
     outcome = run(folder, moved=True, search=OptunaSearch(trials=5, seed=3))
     assert (outcome.trials, outcome.skipped, outcome.finished) == (10, 8, 2)
-
-
-def test_a_touching_axis_is_charged_as_the_dearest_way(tmp_path: Path) -> None:
-    space = {"trainer.epsilon": LogUniform(0.5, 2.0)}
-    sweep = replace(SWEEP, space=space, search=OptunaSearch(trials=2))
-    with pytest.raises(ConfigurationError, match=r"can't be searched.*--max-epsilon-total"):
-        run(tmp_path / "none", sweep)
-    outcome = run(tmp_path / "results", sweep, max_epsilon_total=4.0)
-    assert (outcome.finished, outcome.ledger["releases"]) == (2, 2)
-    ledger = outcome.ledger
-    assert 1.0 < ledger["epsilon_releases"] < 4.0 == ledger["epsilon_total"]
-    assert ledger["epsilon_selection"] == pytest.approx(4.0 - ledger["epsilon_releases"])
-    # The requests are an outcome, so the stated cost is that of the most expensive search.
-    assert outcome.epsilon_private == 4.0
-    assert outcome.cost == "The 2 private trials together cost epsilon 4."
-    again = totals_of(read_folder(tmp_path / "results"))
-    assert again is not None
-    assert again["epsilon_total"] == again["epsilon_private"] == 4.0
-    assert load(tmp_path / "results").total() == (4.0, 0.0)
 
 
 def test_stopped_trials_are_whole_records(tmp_path: Path) -> None:
