@@ -18,6 +18,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from string import Template
@@ -37,99 +38,84 @@ _RULES = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img
 _RULES += "script-src 'sha256-{}'"
 
 
-class Watched:
-    """A results folder, and what was read of it."""
+def state_of(folder: Path, *, price_per_hour: float | None = None) -> dict[str, Any]:
+    """Return where the sweep in a results folder stands, as `--json` prints it; None is unknown.
 
-    def __init__(self, folder: Path, *, price_per_hour: float | None = None) -> None:
-        """Watch `folder`; raises `ValueError` if it holds no sweep."""
-        self._price = price_per_hour
-        self.folder = folder.expanduser().absolute()
-        self._trials: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {}
-        if not (self.folder / "sweep.json").exists():
-            raise ValueError(
-                f"{self.folder} holds no sweep: it has no sweep.json; name the folder that a sweep "
-                "was given with --results"
-            )
-
-    def trials(self) -> list[dict[str, Any]]:
-        """Return the records of trials that ended: name, result, metrics and seconds of each."""
-        found = {}
-        with os.scandir(self.folder / "trials") as listed:
-            entries = list(listed)
-        for entry in entries:
-            if not entry.name.endswith(".json") or entry.name.startswith("."):
-                continue
-            status = entry.stat(follow_symlinks=False)
-            version = (status.st_mtime_ns, status.st_size)
-            known = self._trials.get(entry.name)
-            if known is None or known[0] != version:
-                known = (version, _brief(json.loads(Path(entry.path).read_bytes())))
-            found[entry.name] = known
-        self._trials = found
-        return [trial for _, trial in found.values()]
-
-    def state(self) -> dict[str, Any]:
-        """Return where the sweep stands, as `--json` prints it; None is unknown.
-
-        Raises `OSError` or `ValueError` if files can't be read, or are not those of a sweep.
-        """
-        try:
-            return self._state()
-        except (LookupError, TypeError, AttributeError, OverflowError) as error:
-            raise ValueError(
-                f"{self.folder} holds files that no sweep writes ({error!r}); name the folder that "
-                "a sweep was given with --results"
-            ) from error
-
-    def _state(self) -> dict[str, Any]:
-        told = _read(self.folder / "state.json")
-        every = self.trials()
-        alive = _is_alive(self.folder, told)
-        ended = {trial["name"] for trial in every}
-        running = [each for each in told.get("running", ()) if each["name"] not in ended]
-        trials = told.get("trials") or len(every)
-        metric = told.get("metric", "accuracy")
-        sign = -1.0 if told.get("smaller_is_better") else 1.0
-        done = [trial for trial in every if trial["finished"]]
-        private = [trial for trial in done if {"epsilon", metric} <= trial["metrics"].keys()]
-        private.sort(key=lambda trial: sign * trial["metrics"][metric])
-        points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in private]
-        names = [trial["name"] for trial in private]
-        front = pareto(points, sign=sign)
-        spent = told.get("epsilon_spent")
-        planned = told.get("epsilon_planned")
-        seconds = _left({**told, "running": running}, ended=len(every)) if alive else None
-        left = None if planned is None or spent is None else max(0.0, planned - spent)
-        return {
-            "sweep": _read(self.folder / "sweep.json").get("sweep", self.folder.name),
-            "driver": ("running" if told else "starting") if alive else "ended",
-            "trials": trials,
-            "waiting": max(0, trials - len(every) - len(running)),
-            "running": running if alive else [],
-            "cut_off": [] if alive else running,
-            "done": len(done),
-            "failed": [
-                {"name": trial["name"], "reason": trial["reason"]}
-                for trial in every
-                if not trial["finished"]
-            ],
-            "metric": metric,
-            "best": private[-1] if private else None,
-            "pareto": front,
-            "pareto_names": [names[points.index(point)] for point in front],
-            "points": points,
-            "names": names,
-            "epsilon_spent": spent,
-            "epsilon_left": left,
-            "delta": told.get("delta"),
-            "cluster": told.get("cluster") if alive else None,
-            "seconds_left": seconds,
-            "price_left": seconds and self._price and seconds / 3600 * self._price,
-        }
+    Raises `OSError` or `ValueError` if files can't be read, or are not those of a sweep.
+    """
+    if not (folder / "sweep.json").exists():
+        raise ValueError(
+            f"{folder} holds no sweep: it has no sweep.json; name the folder that a sweep was "
+            "given with --results"
+        )
+    try:
+        return _state(folder, price_per_hour)
+    except (LookupError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(
+            f"{folder} holds files that no sweep writes ({error!r}); name the folder that a sweep "
+            "was given with --results"
+        ) from error
 
 
-def _brief(record: Mapping[str, Any]) -> dict[str, Any]:
+def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
+    told = _read(folder / "state.json")
+    every = _trials(folder)
+    alive = _is_alive(folder, told)
+    ended = {trial["name"] for trial in every}
+    running = [each for each in told.get("running", ()) if each["name"] not in ended]
+    trials = told.get("trials") or len(every)
+    metric = told.get("metric", "accuracy")
+    sign = -1.0 if told.get("smaller_is_better") else 1.0
+    done = [trial for trial in every if trial["finished"]]
+    private = [trial for trial in done if {"epsilon", metric} <= trial["metrics"].keys()]
+    private.sort(key=lambda trial: sign * trial["metrics"][metric])
+    points = [(trial["metrics"]["epsilon"], trial["metrics"][metric]) for trial in private]
+    names = [trial["name"] for trial in private]
+    front = pareto(points, sign=sign)
+    spent = told.get("epsilon_spent")
+    planned = told.get("epsilon_planned")
+    seconds = _left({**told, "running": running}, ended=len(every)) if alive else None
+    left = None if planned is None or spent is None else max(0.0, planned - spent)
+    return {
+        "sweep": _read(folder / "sweep.json").get("sweep", folder.name),
+        "driver": ("running" if told else "starting") if alive else "ended",
+        "trials": trials,
+        "waiting": max(0, trials - len(every) - len(running)),
+        "running": running if alive else [],
+        "cut_off": [] if alive else running,
+        "done": len(done),
+        "failed": [
+            {"name": trial["name"], "reason": trial["reason"]}
+            for trial in every
+            if not trial["finished"]
+        ],
+        "metric": metric,
+        "best": private[-1] if private else None,
+        "pareto": front,
+        "pareto_names": [names[points.index(point)] for point in front],
+        "points": points,
+        "names": names,
+        "epsilon_spent": spent,
+        "epsilon_left": left,
+        "delta": told.get("delta"),
+        "cluster": told.get("cluster") if alive else None,
+        "seconds_left": seconds,
+        "price_left": seconds and price_per_hour and seconds / 3600 * price_per_hour,
+    }
+
+
+def _trials(folder: Path) -> list[dict[str, Any]]:
+    """Return the records of trials that ended: name, result, metrics and seconds of each."""
+    with os.scandir(folder / "trials") as listed:
+        entries = [each for each in listed if each.name.endswith(".json") and each.name[0] != "."]
+    found = [(each.path, each.stat(follow_symlinks=False)) for each in entries]
+    return [_brief(path, status.st_mtime_ns, status.st_size) for path, status in found]
+
+
+@cache
+def _brief(path: str, *version: int) -> dict[str, Any]:
     """Return what is shown of a record; without privacy it has no epsilon."""
+    record: Mapping[str, Any] = json.loads(Path(path).read_bytes())
     values = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in record["point"].items()}
     point = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())
     numbers = {name: float(value) for name, value in record["metrics"].items() if "/" not in name}
@@ -307,8 +293,9 @@ def _drawing(state: Mapping[str, Any]) -> str:
 class _Pages(BaseHTTPRequestHandler):
     """Answers who has the token, and nobody else."""
 
-    watched: Watched
     token: str
+    folder: Path
+    price_per_hour: float | None
 
     def do_GET(self) -> None:
         given = parse_qs(self.path.partition("?")[2]).get("token", [""])[0]
@@ -316,7 +303,8 @@ class _Pages(BaseHTTPRequestHandler):
             self.send_error(403, "the address needs the token that labeldp watch printed")
             return
         try:
-            content = page(self.watched.state()).encode()
+            now = state_of(self.folder, price_per_hour=self.price_per_hour)
+            content = page(now).encode()
         except (OSError, ValueError) as error:
             self.send_error(503, f"the folder can't be read now ({type(error).__name__})")
             return
@@ -340,9 +328,12 @@ def _digest(text: str) -> str:
     return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
-def server(watched: Watched, *, port: int = 0) -> ThreadingHTTPServer:
+def server(
+    folder: Path, *, port: int = 0, price_per_hour: float | None = None
+) -> ThreadingHTTPServer:
     """Return a server on this machine's loopback; its `RequestHandlerClass` has the token."""
-    handler = type("Pages", (_Pages,), {"watched": watched, "token": secrets.token_urlsafe(18)})
+    shown = {"folder": folder, "price_per_hour": price_per_hour}
+    handler = type("Pages", (_Pages,), {**shown, "token": secrets.token_urlsafe(18)})
     return ThreadingHTTPServer((_HOST, port), handler)
 
 
@@ -350,14 +341,15 @@ def run(
     *, results: str, text: bool, port: int | None, price_per_hour: float | None, json_: bool
 ) -> int:
     """Follow a results folder until Ctrl-C; `text` in the terminal, until the sweep ends."""
+    folder = Path(results).expanduser().absolute()
     try:
-        watched = Watched(Path(results), price_per_hour=price_per_hour)
+        now = state_of(folder, price_per_hour=price_per_hour)
         if json_:
-            print(json.dumps(watched.state()))
+            print(json.dumps(now))
             return 0
         if text:
-            return _lines(watched)
-        pages = server(watched, port=port or 0)
+            return _lines(folder, price_per_hour)
+        pages = server(folder, port=port or 0, price_per_hour=price_per_hour)
     except (OSError, ValueError, OverflowError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -372,16 +364,16 @@ def run(
     return 0
 
 
-def _lines(watched: Watched) -> int:
+def _lines(folder: Path, price_per_hour: float | None) -> int:
     clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
     try:
         while True:
-            state = watched.state()
-            lines = [f"{name:<14}{text}" for name, text in rows(state)]
+            now = state_of(folder, price_per_hour=price_per_hour)
+            lines = [f"{name:<14}{text}" for name, text in rows(now)]
             # Reasons of failures may be any text: no control characters reach the terminal.
             shown = ("".join(filter(str.isprintable, line)) for line in lines)
-            print(clear + state["sweep"], *shown, sep="\n", flush=True)
-            if state["driver"] == "ended" or not clear:
+            print(clear + now["sweep"], *shown, sep="\n", flush=True)
+            if now["driver"] == "ended" or not clear:
                 return 0
             time.sleep(SECONDS)
     except KeyboardInterrupt:

@@ -8,11 +8,9 @@ import html
 import io
 import math
 import re
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
-from typing import Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from markupsafe import Markup
@@ -20,7 +18,6 @@ from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.pareto import Point, front, same_epsilon
 from labeldp.platform.report.wording import bound, number
 from labeldp.platform.settings.metrics import ChooseBy
@@ -56,10 +53,6 @@ RC: Any = {
 }
 #: Width of the figure of accuracy against epsilon.
 _WIDTH = 760.0
-#: Small figures of one kind, lines in one of them, and epochs in a line.
-MOST_PANELS = 12
-_MOST_LINES = 8
-_MOST_EPOCHS = 80
 _METHODS = 8
 #: Height of a marker, as a share of a panel's; its width is a third of that share.
 _MARKER = 0.045
@@ -70,11 +63,11 @@ _T = TypeVar("_T")
 
 
 class Line(NamedTuple):
-    """A line in a small figure: heights [E] at places along it [E]."""
+    """The reliability of a setting: shares [B] of labels in a class by mean scores [B] of bins."""
 
     epsilon: float
-    along: Sequence[float]
-    heights: Sequence[float]
+    scores: Sequence[float]
+    shares: Sequence[float]
 
 
 class MethodStyle(NamedTuple):
@@ -347,29 +340,6 @@ def _draw_attack(
     axes.set_title(words, color=SOFT, pad=6)
 
 
-def curves_of(
-    points: Sequence[Point], records: Mapping[str, TrialRecord]
-) -> tuple[str, dict[str, list[Line]]]:
-    """Return what learning curves show, accuracy or else loss, and each method's, means over seeds.
-
-    Lines of fewer than two epochs are left out.
-    """
-    for shows, metric, factor in (("accuracy", "val_accuracy", 100.0), ("loss", "loss", 1.0)):
-        lines: dict[str, list[Line]] = defaultdict(list)
-        for point in points:
-            by_epoch: dict[float, list[float]] = defaultdict(list)
-            for epoch in (each for digest in point.hashes for each in records[digest].curves):
-                if math.isfinite(value := epoch.get(metric, math.nan)):
-                    by_epoch[epoch["epoch"]].append(factor * value)
-            epochs = spread(sorted(by_epoch), _MOST_EPOCHS)
-            if len(epochs) > 1:
-                values = [fmean(by_epoch[epoch]) for epoch in epochs]
-                lines[point.variant].append(Line(point.epsilon, epochs, values))
-        if lines:
-            return shows, lines
-    return "", {}
-
-
 def spread(every: Sequence[_T], most: int) -> list[_T]:
     """Return so many of these at most, evenly from the first to the last."""
     if len(every) <= most:
@@ -377,66 +347,19 @@ def spread(every: Sequence[_T], most: int) -> list[_T]:
     return [every[round(place * (len(every) - 1) / (most - 1))] for place in range(most)]
 
 
-def panels(
-    title: str, lines: Mapping[str, Sequence[Line]], styles: Mapping[str, MethodStyle], **how: Any
-) -> tuple[list[Markup], int]:
-    """Return a `panel` for each method, and the number of lines that none of them has."""
-    names = [name for name in styles if name in lines][:MOST_PANELS]
-    shown = {name: spread(lines[name], _MOST_LINES) for name in names}
-    every = [line for mine in shown.values() for line in mine]
-    left_out = sum(map(len, lines.values())) - len(every)
-    drawn = [
-        svg(f"{title} of {name}", panel, name, mine, styles[name], every=every, **how)
-        for name, mine in shown.items()
-    ]
-    return drawn, left_out
+def reliability(name: str, mine: Sequence[Line], style: MethodStyle, *, top: float) -> Figure:
+    """Draw shares of a class against scores for one method's epsilons, the stricter the fainter.
 
-
-def panel(
-    name: str,
-    mine: Sequence[Line],
-    style: MethodStyle,
-    *,
-    every: Sequence[Line],
-    along: str,
-    up: str,
-    corner: Literal["lower right", "upper left"],
-    diagonal: bool = False,
-) -> Figure:
-    """Draw one method's lines, the stricter the fainter.
-
-    Args:
-        name: Title.
-        mine: The method's lines.
-        style: Its color and marker.
-        every: Lines of all methods, which set the scales.
-        along: Label of the horizontal axis.
-        up: Label of the vertical axis.
-        corner: Where the legend stands, as matplotlib names places.
-        diagonal: Whether to draw the line of equal values.
+    `top` is the end of both axes. On the dashed line scores equal shares.
     """
     figure = Figure(figsize=(340 / 72, 220 / 72))
     axes = _place(figure, left=52, right=332, top=26, bottom=184)
-    xs = [place for line in every for place in line.along]
-    ys = [height for line in every for height in line.heights]
-    if diagonal:
-        xs = ys = [0.0, *xs, *ys]
-        axes.plot([0, 1], [0, 1], color=SOFT, linestyle="--", linewidth=1)
-    for rank, line in enumerate(mine):
-        strength = 1.0 if len(mine) == 1 else 0.4 + 0.6 * rank / (len(mine) - 1)
+    axes.plot([0, top], [0, top], color=SOFT, linestyle="--", linewidth=1)
+    for rank, line in enumerate(mine, start=1):
         label = "no privacy" if math.isinf(line.epsilon) else f"ε {bound(line.epsilon)}"
-        axes.plot(
-            line.along,
-            line.heights,
-            color=style.color,
-            label=label,
-            alpha=strength,
-            marker="." if diagonal else None,
-        )
-    axes.legend(loc=corner, fontsize="small")
-    room = 0.04 * (max(ys) - min(ys)) or 1.0
-    axes.set(xlim=(min(xs), max(xs)), ylim=(max(0.0, min(ys) - room), max(ys) + room), xlabel=along)
-    axes.set_ylabel(up)
-    axes.locator_params(axis="x", nbins=5)
+        how: Any = {"color": style.color, "alpha": 0.4 + 0.6 * rank / len(mine)}
+        axes.plot(line.scores, line.shares, label=label, marker=".", **how)
+    axes.legend(loc="upper left", fontsize="small")
+    axes.set(xlim=(0, top), ylim=(0, 1.04 * top), xlabel="score", ylabel="share in the class")
     axes.set_title(name if len(name) <= 40 else f"{name[:39]}…")
     return figure

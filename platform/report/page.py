@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
+from markupsafe import Markup
 from matplotlib import rc_context
 
 from labeldp.mechanisms.guess_risk import percent
@@ -33,9 +34,9 @@ from labeldp.platform.report.figures import (
     RC,
     Line,
     MethodStyle,
-    curves_of,
-    panels,
+    reliability,
     save,
+    spread,
     styles_of,
     svg,
     trade_off,
@@ -74,6 +75,8 @@ _WORDS = ("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as publ
 _LEARNED = "Shares of settings in the variance; trials across all settings; accuracy along each"
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
+#: Epsilons in a figure of reliability.
+_MOST_LINES = 8
 
 
 class Cell(NamedTuple):
@@ -163,7 +166,7 @@ def page(
         else None,
         lottery=noise_among(found) if by.estimated else None,
         by=by.words,
-        panels=[*_panels(found, by_hash, styles)],
+        reliability=_reliability(found, by_hash, styles),
         learned=learned(found, styles) and svg(_LEARNED, learned, found, styles),
         ledger=ledger,
         releases=releases,
@@ -303,45 +306,30 @@ def _value(value: object) -> str:
     return "not set" if value is None else number(value)
 
 
-def _panels(
+def _reliability(
     points: Sequence[Point],
     records: Mapping[str, TrialRecord],
     styles: Mapping[str, MethodStyle],
-) -> Iterator[dict[str, Any]]:
-    shows, curves = curves_of(points, records)
-    accurate = shows == "accuracy"
-    percent = "Accuracy on the public test split, in percent,"
-    reliability: dict[str, list[Line]] = defaultdict(list)
+) -> list[Markup]:
+    """Draw the reliability of each setting's first seed, a figure a method."""
+    lines: dict[str, list[Line]] = defaultdict(list)
     for point in points:
         if rows := sorted(records[point.hashes[0]].reliability):
             scores, shares, _ = zip(*rows, strict=True)
-            reliability[point.variant].append(Line(point.epsilon, scores, shares))
-    up = "accuracy, %" if accurate else "loss"
-    epochs = {"along": "epoch", "up": up, "corner": "lower right" if accurate else "upper right"}
-    for title, lines, how, caption in (
-        (
-            "Learning curves",
-            curves,
-            epochs,
-            f"{percent if accurate else 'Loss'} after each epoch; mean over seeds.",
-        ),
-        (
-            "Reliability",
+            lines[point.variant].append(Line(point.epsilon, scores, shares))
+    ends = [max(*line.scores, *line.shares) for mine in lines.values() for line in mine]
+    return [
+        svg(
+            f"Reliability of {name}",
             reliability,
-            {
-                "along": "score",
-                "up": "share in the class",
-                "corner": "upper left",
-                "diagonal": True,
-            },
-            "Calibration of each setting's first seed: share of examples in a class against the "
-            "mean score of a bin. It is measured on the public test split, or by noisy counts of "
-            "held-out labels. On the dashed line, scores equal shares.",
-        ),
-    ):
-        drawn, left_out = panels(title, lines, styles, **how)
-        if drawn:
-            yield {"title": title, "panels": drawn, "left_out": left_out, "caption": caption}
+            name,
+            spread(lines[name], _MOST_LINES),
+            style,
+            top=max(ends),
+        )
+        for name, style in styles.items()
+        if name in lines
+    ]
 
 
 def write_report(

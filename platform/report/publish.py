@@ -87,8 +87,6 @@ _NO_SECRETS = ("PWD", "OLDPWD")
 _IN_ADDRESSES = re.compile(r"://[^/@\s:]*:([^/@\s]+)@")
 #: A finished record must have the attack's interval, which is the owner's: an empty one.
 _NOTHING = {"epsilon_m_low": 0.0, "epsilon_m_high": math.inf}
-#: Figures of an epoch: on public test labels.
-_PUBLIC_CURVES = ("epoch", "val_accuracy")
 #: Settings whose values are numbers, truth values or nothing.
 _PLAIN_SETTINGS = (
     "seed",
@@ -477,10 +475,6 @@ def public_record(
         finished=record.finished,
         reason="" if record.finished else "it failed; the reason is for the owner of the labels",
         metrics={**public_metrics(record.metrics), **(_NOTHING if record.finished else {})},
-        curves=[
-            {name: epoch[name] for name in _PUBLIC_CURVES if name in epoch}
-            for epoch in record.curves
-        ],
         release_keys=releases,
         features=record.features,
         reliability=record.reliability,

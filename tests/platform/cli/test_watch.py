@@ -28,10 +28,10 @@ MEASURED = """
 import re, sys, time
 from pathlib import Path
 from labeldp.platform.cli import command_line, watch
-watched = watch.Watched(Path(sys.argv[1]))
-watched.state()
+folder = Path(sys.argv[1])
+watch.state_of(folder)
 begun = time.process_time()
-page = watch.page(watched.state())
+page = watch.page(watch.state_of(folder))
 seconds = time.process_time() - begun
 peak = re.search(r"VmHWM:\\s+(\\d+) kB", Path("/proc/self/status").read_text())
 print(int(peak[1]) / 1024, seconds, len(page))
@@ -98,7 +98,7 @@ def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> Non
 
 def test_trials_at_epsilon_0_are_counted_and_not_drawn(folder: ResultsFolder) -> None:
     folder.keep(a_record("e" * 16, accuracy=0.1, epsilon=0.0))
-    state = watch.Watched(folder.path).state()
+    state = watch.state_of(folder.path)
     assert state["pareto"] == [(0.0, 0.1), (1.0, 0.8)]
     assert watch.page(state).count("<circle") == 2
 
@@ -112,7 +112,7 @@ def test_a_folder_of_something_else_is_refused(folder: ResultsFolder, content: s
 
 @contextmanager
 def served(folder: ResultsFolder) -> Iterator[tuple[str, str]]:
-    pages = watch.server(watch.Watched(folder.path))
+    pages = watch.server(folder.path)
     threading.Thread(target=pages.serve_forever, daemon=True).start()
     try:
         host, port = pages.server_address[:2]

@@ -96,7 +96,7 @@ def test_the_report_and_the_page_of_a_sweep_say_nothing_on_the_console(tmp_path:
     report_folder(results)
     page = seen((results / "report.html").as_uri(), tmp_path / "a", quiet=True)
     assert "<button" in page, "the script made the table sortable"
-    pages = watch.server(watch.Watched(results))
+    pages = watch.server(results)
     threading.Thread(target=pages.serve_forever, daemon=True).start()
     try:
         token = vars(pages.RequestHandlerClass)["token"]

@@ -21,7 +21,7 @@ from matplotlib.image import imread
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import TEMPLATES
-from labeldp.platform.report.figures import RC, Line, curves_of, save, styles_of, trade_off
+from labeldp.platform.report.figures import RC, save, styles_of, trade_off
 from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.page import page, write_report
 from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
@@ -330,27 +330,6 @@ def test_anything_can_be_drawn(record: TrialRecord, tmp_path: Path) -> None:
         figure = trade_off(found, styles_of(found), attack=True, title=record.variant)
         save(figure, tmp_path / "a.png")
     assert imread(tmp_path / "a.png").std() > 0
-
-
-def of_curves(record: TrialRecord, values: list[float]) -> TrialRecord:
-    curves = [{"epoch": n, "loss": 3.0 - n, "val_accuracy": v} for n, v in enumerate(values, 1)]
-    return replace(record, curves=curves)
-
-
-def test_curves_are_means_over_seeds_thinned_or_else_losses() -> None:
-    def curves(*records: TrialRecord) -> tuple[str, list[Line]]:
-        shows, lines = curves_of(points(records), {record.hash: record for record in records})
-        return shows, [line for mine in lines.values() for line in mine]
-
-    seeds = [
-        of_curves(a_record(str(n), point={"seed": n}), [0.2 * n, 0.4 + 0.2 * n]) for n in (0, 1)
-    ]
-    shows, (curve,) = curves(*seeds)
-    assert shows == "accuracy" and curve.heights == pytest.approx([10, 50])
-    assert curves(of_curves(a_record(), [math.nan, math.nan]))[0] == "loss"
-    assert curves(of_curves(a_record(), [0.5]))[1] == [] == curves()[1], "one epoch is not a line"
-    _, (curve,) = curves(of_curves(a_record(), [n / 1000 for n in range(1000)]))
-    assert len(curve.heights) <= 80 and (curve.heights[0], curve.heights[-1]) == (0, 99.9)
 
 
 #: A page without tables, with one folded run card; prints what the script shows.
