@@ -382,7 +382,7 @@ def read_array(address: str, *, what: str) -> NDArray[Any]:
     try:
         array = _of_archive(file, key) if file.suffix == ".npz" else npy_array(file)
     except OSError as error:
-        raise ValueError(f"{what}: {unreadable(file, error)}") from error
+        raise ValueError(f"{what}: {file} can't be read: {error.strerror or error}") from error
     except ValueError as error:
         raise ValueError(f"{what}: {error}") from error
     real = np.issubdtype(array.dtype, np.integer) or np.issubdtype(array.dtype, np.floating)
@@ -401,8 +401,3 @@ def _of_archive(file: Path, key: str) -> NDArray[Any]:
     if not key and len(arrays) != 1:
         raise ValueError(f"{file} holds {names}; name one as {file.name}:KEY")
     return arrays[key or names]
-
-
-def unreadable(path: str | Path, error: OSError) -> str:
-    """Return a file that the system does not open in words."""
-    return f"{path} can't be read: {error.strerror or str(error) or 'unknown reason'}"

@@ -18,8 +18,9 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from labeldp.mechanisms.ledger import shown
-from labeldp.platform.cli.bounds import read_array, unreadable
+from labeldp.platform.cli.bounds import read_array
 from labeldp.platform.cli.command import Answer, plain_text
+from labeldp.platform.cli.parties import read_table
 from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text, prediction_columns
 from labeldp.platform.report import publish as publishing
 from labeldp.platform.report.selection import Reservation
@@ -27,17 +28,10 @@ from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Unfinished
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.columns import ColumnsIgnored
-from labeldp.trainers.data.files import (
-    DataFileError,
-    FileRefused,
-    first_line,
-    open_regular,
-    replacing,
-)
+from labeldp.trainers.data.files import first_line, open_regular, replacing
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing
 from labeldp.trainers.data.splits import FeatureProvenance, checked_record
-from labeldp.trainers.data.tables import csv_table, parquet_table
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.image_encoder import (
@@ -149,31 +143,21 @@ def read_rows(address: str, preprocessing: Preprocessing) -> pd.DataFrame | NDAr
         raise ValueError(
             f"rows: {address} is not a .parquet, .csv, .xlsx, .npy or .npz; save it as one of them"
         )
-    try:
-        if path.suffix != ".parquet":
-            return _csv_rows(path, preprocessing)
-        return parquet_table(path).to_pandas()
-    except OSError as error:
-        raise ValueError(f"rows: {unreadable(path, error)}") from error
-    except (FileRefused, DataFileError) as error:
-        raise ValueError(f"rows: {error}") from error
-    except (ValueError, TypeError, ArithmeticError) as error:
-        # pandas' and pyarrow's own kinds derive from these.
-        first = first_line(error)
-        raise ValueError(f"rows: {path} can't be read as {path.suffix} ({first})") from error
-
-
-def _csv_rows(path: Path, preprocessing: Preprocessing) -> pd.DataFrame | NDArray[Any]:
     step = preprocessing.steps[0]
     if isinstance(step, Columns):
         # By the reader of training rows, so that both find the same categories and missing values.
         kinds = zip(step.names, step.parts, strict=True)
         text = [name for name, each in kinds if not isinstance(each, Numbers) or each.form]
-        return csv_table(path, text=text).to_pandas()
+        return read_table(address, *text)
+    if path.suffix != ".csv":
+        return read_table(address)
     with open_regular(path) as opened:
         header = None if _all_numbers(opened.readline()) else 0
         opened.seek(0)
-        return pd.read_csv(opened, header=header, skipinitialspace=True)
+        try:
+            return pd.read_csv(opened, header=header, skipinitialspace=True)
+        except ValueError as error:  # pandas' own kinds derive from it
+            raise ValueError(f"{path} can't be read as CSV ({first_line(error)})") from error
 
 
 def _all_numbers(line: bytes) -> bool:

@@ -37,7 +37,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 import yaml
 
 import labeldp
-from labeldp.mechanisms.ledger import Budget, Total, shown
+from labeldp.mechanisms.ledger import Budget, shown
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
 from labeldp.platform.records.tracking_address import default_uri, file_of
@@ -230,15 +230,7 @@ def _files(
     cost = chosen.cost
     model: Mapping[str, bytes] = {}
     if with_model and chosen.record.finished and place is not None:
-        model = public_model(
-            place,
-            record=chosen.record,
-            public=public,
-            fingerprint=fingerprint,
-            cost=cost,
-            own=cost_of(folder, [chosen.record]),
-            allow_code=allow_code,
-        )
+        model = public_model(folder, chosen, public, place=place, allow_code=allow_code)
     replaced = chosen.record.canaries and sum(chosen.record.canaries)
     card = public_card(
         public,
@@ -564,38 +556,30 @@ def left_out(record: TrialRecord, public: TrialRecord) -> list[str]:
 
 
 def public_model(
-    folder: Path,
-    *,
-    record: TrialRecord,
+    folder: FolderLedger,
+    chosen: Selected,
     public: TrialRecord,
-    fingerprint: str,
-    cost: Total,
-    own: Total,
+    *,
+    place: Path,
     allow_code: str | None = None,
 ) -> dict[str, bytes]:
-    """Return the files of a trial's model as they are published, by name.
-
-    Args:
-        folder: The model's folder.
-        record: The trial's record, as its owner has it.
-        public: The same without what is the owner's.
-        fingerprint: Of the data.
-        cost: Price of the releases on which the trial depends.
-        own: Price of the releases that it read itself, as the model has it.
-        allow_code: Module of the user's own network, which may be imported.
+    """Return the files of a trial's model in the folder `place` as they are published, by name.
 
     Raises:
         ModelFileError: It can't be read.
         ValueError: It is another trial's, or holds text where none belongs.
     """
-    model = load_model(folder, allow_code=allow_code)
+    record = chosen.record
+    # The model states the price of what it read itself.
+    own = cost_of(folder, [record])
+    model = load_model(place, allow_code=allow_code)
     origin = model.origin
     config = public.config
     facts: dict[str, tuple[Any, Any]] = {
         "trial": (origin.trial, record.hash),
         "method": (origin.method, config["method"]),
         "data.name": (origin.data_name, config["data.name"]),
-        "data.fingerprint": (origin.fingerprint, public_digest(fingerprint)),
+        "data.fingerprint": (origin.fingerprint, public_digest(folder.fingerprint)),
         "seed": (origin.seed, config.get("seed")),
         "noise": (origin.noise, record.noise),
     }
@@ -604,25 +588,29 @@ def public_model(
     for name, (stated, known) in facts.items():
         if stated != known:
             raise ValueError(
-                f"the model in {folder} is not that of trial {record.hash}: its {name} is another "
+                f"the model in {place} is not that of trial {record.hash}: its {name} is another "
                 "one; put the right folder there, or publish without it (--without-model)"
             )
     if not Budget(epsilon=origin.epsilon, delta=origin.delta).allows(own.epsilon):
         raise ValueError(
-            f"the model in {folder} states that it cost epsilon {origin.epsilon:g}, and by the "
+            f"the model in {place} states that it cost epsilon {origin.epsilon:g}, and by the "
             f"ledger its releases cost {shown(own.epsilon, 6)}; find out which is right before you "
             "publish anything"
         )
     origin = replace(
-        origin, trial=public.hash, epsilon=cost.epsilon, delta=cost.delta, noise=public.noise
+        origin,
+        trial=public.hash,
+        epsilon=chosen.cost.epsilon,
+        delta=chosen.cost.delta,
+        noise=public.noise,
     )
     files = replace(model, origin=origin).files()
     described = json.loads(files[DESCRIPTION])
     for part, allowed in _WORDS.items():
-        place = _text_elsewhere(described[part], allowed)
-        if place is not None:
+        key = _text_elsewhere(described[part], allowed)
+        if key is not None:
             raise ValueError(
-                f"{folder / DESCRIPTION} holds text in {part}.{place}, where a model has none; "
+                f"{place / DESCRIPTION} holds text in {part}.{key}, where a model has none; "
                 "train the model again, or publish without it (--without-model)"
             )
     return files

@@ -110,7 +110,7 @@ def test_bad_input_is_refused_by_name(table: Model) -> None:
         ("damaged.parquet", "found.csv", "can't be read"),
         ("empty.csv", "found.csv", "can't be read as CSV"),
         ("a_folder.csv", "found.csv", "a folder"),
-        ("nowhere.csv", "found.csv", "nowhere.csv can't be read: No such file"),
+        ("nowhere.csv", "found.csv", "nowhere.csv does not exist; check the path"),
         ("rows.txt", "found.csv", "not a .parquet, .csv, .xlsx, .npy or .npz"),
         ("rows.csv", "found.xlsx", "ends in .parquet or .csv"),
     ):

@@ -15,6 +15,7 @@ from contextlib import nullcontext
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import jsonschema
 import numpy as np
@@ -28,7 +29,12 @@ from safetensors.torch import load_file, save_file
 from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import NoiseKind, SeededNoise
-from labeldp.platform.records.results import ResultsFolder, TrialRecord, write_json
+from labeldp.platform.records.results import (
+    ResultsFolder,
+    SweepIdentity,
+    TrialRecord,
+    write_json,
+)
 from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.publish import (
@@ -43,7 +49,7 @@ from labeldp.platform.report.publish import (
     search,
     write_folder,
 )
-from labeldp.platform.report.selection import Reservation
+from labeldp.platform.report.selection import Reservation, Selected
 from labeldp.platform.settings.configuration import (
     AuditSettings,
     TrialConfig,
@@ -52,7 +58,7 @@ from labeldp.platform.settings.configuration import (
 )
 from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.vault.audits import PlantedCanaries
-from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.platform.vault.vault_store import KeptLedger, SqliteStore
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
 from tests.platform.report.folders import (
     FINGERPRINT,
@@ -178,11 +184,18 @@ def cost(epsilon: float = 2.0) -> Total:
     return Total(releases=1, epsilon=epsilon, epsilon_private=epsilon)
 
 
-def published(folder: Path, *, record: TrialRecord | None = None, **facts: Any) -> dict[str, bytes]:
+def published(
+    place: Path, *, record: TrialRecord | None = None, epsilon: float = 2.0, own: float = 2.0
+) -> dict[str, bytes]:
+    """The public files of a model whose trial cost `own`, and `epsilon` with all behind it."""
     record = record or a_record(epsilon=2.0)
-    facts = {"cost": cost(), "own": facts.get("cost", cost()), **facts}
-    shown = public(record)
-    return public_model(folder, record=record, public=shown, fingerprint=FINGERPRINT, **facts)
+    identity = SweepIdentity(fingerprint=FINGERPRINT)
+    known: dict[str, Any] = {"path": place, "identity": identity, "records": {}, "delta": 1e-5}
+    kept = KeptLedger(path=place)
+    folder = FolderLedger(**known, lines=(), problems=(), kept=kept)
+    chosen = Selected(record=record, cost=cost(epsilon), by="", among=1, together=cost(epsilon))
+    with patch("labeldp.platform.report.publish.cost_of", return_value=cost(own)):
+        return public_model(folder, chosen, public(record), place=place)
 
 
 def written(files: dict[str, bytes], to: Path) -> TrainedModel:
@@ -215,7 +228,7 @@ def test_the_model_predicts_the_same_bits_under_its_public_name(tmp_path: Path) 
     assert facts["data"] == {"name": "digits", "fingerprint": FINGERPRINT}
     assert facts["trial"] == public(record).hash
     assert not any(record.hash.encode() in content for content in files.values())
-    searched = published(folder, record=record, own=cost(2.0), cost=cost(5.0))
+    searched = published(folder, record=record, epsilon=5.0)
     assert json.loads(searched["model.json"])["epsilon"] == 5.0
 
 
@@ -286,7 +299,7 @@ def test_a_model_without_its_encoder_is_refused(tmp_path: Path) -> None:
 def test_a_cheaper_or_damaged_model_is_refused(tmp_path: Path) -> None:
     folder = keep_a_model(tmp_path, a_record(epsilon=2.0))
     with pytest.raises(ValueError, match=r"cost epsilon 2, and by the ledger .* cost 3"):
-        published(folder, cost=cost(3.0))
+        published(folder, own=3.0)
     (folder / "model.safetensors").write_bytes(b"torn")
     with pytest.raises(ModelFileError, match="SHA-256"):
         published(folder)
