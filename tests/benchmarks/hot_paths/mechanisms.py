@@ -2,7 +2,6 @@
 
 import math
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax
 from labeldp.mechanisms.pate.published_cost import AnswerPrice, cost_of_answers
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from labeldp.mechanisms.posterior import posterior
-from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy
+from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.methods.priors import kernel_directions
 from tests.benchmarks.benchmark import Work, benchmark
@@ -64,33 +63,9 @@ def _posterior(scratch: Path) -> Work:
     )
 
 
-# Noise of a hundred thousand labels, with AES beside PCG64; priors of RRWithPrior.
+# Priors of RRWithPrior.
 
-_LABELS, _NOISE_CLASSES = 100_000, 10
 _PRIORS, _ROW_BY_ROW = 50_000, 1000
-
-
-@benchmark(
-    "noise-laplace",
-    "LaplaceNoise, a million draws, AES",
-    "the same with PCG64, which is not secret",
-    mark=0.5,
-)
-def _noise(scratch: Path) -> Work:
-    secret, plain = OsEntropy().generator(""), np.random.default_rng()
-    labels = np.arange(_LABELS) % _NOISE_CLASSES
-    mechanism = LaplaceNoise(epsilon=1.0, num_classes=_NOISE_CLASSES)
-
-    def made(generator: Any) -> np.ndarray:
-        return np.asarray(mechanism.release(labels, generator=generator))
-
-    def check() -> None:
-        """Draws differ: they have the same mean and spread."""
-        ours, theirs = made(secret), made(plain)
-        assert abs(ours.mean() - theirs.mean()) < 0.02 * theirs.std()
-        assert abs(ours.std() / theirs.std() - 1) < 0.02
-
-    return Work(ours=lambda: made(secret), reference=lambda: made(plain), check=check)
 
 
 @benchmark(
