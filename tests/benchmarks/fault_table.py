@@ -73,8 +73,9 @@ def at_the_end(kills: int) -> int:
     with tempfile.TemporaryDirectory(prefix="ldp") as folder:
         root = Path(folder)
         assert kills_at_the_end.drive(root / "peace") == 0
-        peace = kills_at_the_end.Peace.of(root / "peace")
-        writes = len(peace.moments)
+        peace = Ending.of(root / "peace")
+        moments = (root / "peace.moments").read_text().splitlines()
+        writes = len(moments)
         print(f"{writes} writes from the last trial's end to the driver's.\n")
         print("| write | killed before | end |\n|---|---|---|", flush=True)
         for number in range(kills):
@@ -82,7 +83,7 @@ def at_the_end(kills: int) -> int:
             moment = 1 + round(number * (writes - 1) / max(1, kills - 1))
             wrong = kills_at_the_end.disturbed(root / f"{number}", peace, moment)
             bad += bool(wrong)
-            what = re.sub(r"[0-9a-f]{32}/|\.\w{8}$|\.\d+$", "", peace.moments[moment - 1])
+            what = re.sub(r"[0-9a-f]{32}/|\.\w{8}$|\.\d+$", "", moments[moment - 1])
             end = f"**{wrong}**" if wrong else "as in peace"
             print(f"| {moment} | {what} | {end} |", flush=True)
     return int(bad > 0)

@@ -13,9 +13,6 @@ import shutil
 import signal
 import sys
 import threading
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
@@ -100,28 +97,6 @@ class Moments:
             Path(f"{self._results}.moments").write_text("\n".join(self.passed) + "\n")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Peace:
-    """The sweep's end when nothing happens to it; `moments` are its writes, in order.
-
-    `totals` are of the sweep's own run; `files` counts file names, MLflow's by kind of run.
-    """
-
-    moments: Sequence[str]
-    ending: Ending
-    totals: dict[str, float]
-    files: Counter[str]
-
-    @classmethod
-    def of(cls, results: Path) -> "Peace":
-        return cls(
-            moments=Path(f"{results}.moments").read_text().splitlines(),
-            ending=Ending.of(results),
-            totals=check_totals(results),
-            files=files(results),
-        )
-
-
 def drive(results: Path, *arguments: str, kill_at: int | None = None) -> int:
     """Run the sweep to its end or its kill; returns the exit code, below 0 for a signal."""
     fork = multiprocessing.get_context("fork")
@@ -149,7 +124,7 @@ def _drive(results: Path, kill_at: int | None, *arguments: str) -> None:
         atexit._run_exitfuncs()
 
 
-def disturbed(results: Path, peace: Peace, moment: int) -> str:
+def disturbed(results: Path, peace: Ending, moment: int) -> str:
     """Kill a driver at this moment, counted from 1, resume, and return what is wrong, or ''."""
     shutil.rmtree(results, ignore_errors=True)
     if (code := drive(results, kill_at=moment)) != -9:
@@ -157,7 +132,11 @@ def disturbed(results: Path, peace: Peace, moment: int) -> str:
     if (code := drive(results, "--resume", "must")) != 0:
         said = Path(f"{results}.log").read_text().splitlines()
         return f"the resume ended with {code} ({said[-1] if said else 'nothing said'})"
-    return difference(results, peace)
+    try:
+        check_totals(results)
+    except AssertionError as error:
+        return f"tracking differs: {error}"
+    return ending_difference(results, peace)
 
 
 def ending_difference(results: Path, peace: Ending) -> str:
@@ -174,23 +153,8 @@ def ending_difference(results: Path, peace: Ending) -> str:
     return ""
 
 
-def difference(results: Path, peace: Peace) -> str:
-    """Return in what a sweep's end differs from the one in peace; empty if in nothing."""
-    if found := ending_difference(results, peace.ending):
-        return found
-    try:
-        totals = check_totals(results)
-    except AssertionError as error:
-        return f"tracking differs: {error}"
-    if totals != peace.totals:
-        return f"other totals: {totals}"
-    if (kept := files(results)) != peace.files:
-        return f"other files: {dict(kept - peace.files)}, not {dict(peace.files - kept)}"
-    return ""
-
-
-def check_totals(results: Path) -> dict[str, float]:
-    """Check that every number of the sweep's own run is there once; return them."""
+def check_totals(results: Path) -> None:
+    """Check that there is one run of the sweep, with every number once."""
     facts = identity(results)
     client = MlflowClient(tracking_uri=facts["tracking_uri"])
     parent = client.get_run(facts["parent_run_id"])
@@ -199,22 +163,3 @@ def check_totals(results: Path) -> dict[str, float]:
         assert len(points) == 1, f"{name} is there {len(points)} times"
     same_tag = f"tags.sweep_id = '{facts['sweep_id']}'"
     assert len(client.search_runs([parent.info.experiment_id], same_tag)) == 1, "two sweeps"
-    return dict(parent.data.metrics)
-
-
-def files(results: Path) -> Counter[str]:
-    """Count the files of a results folder; artifacts of deleted runs, which MLflow keeps, not."""
-    facts = identity(results)
-    client = MlflowClient(tracking_uri=facts["tracking_uri"])
-    parent = client.get_run(facts["parent_run_id"])
-    kinds = {parent.info.run_id: "sweep"}
-    for run in client.search_runs([parent.info.experiment_id]):
-        kinds.setdefault(run.info.run_id, "trial")
-    found: Counter[str] = Counter()
-    for path in results.rglob("*"):
-        first, *rest = path.relative_to(results).parts
-        if path.is_file() and first != "artifacts":
-            found["/".join((first, *rest))] += 1
-        elif path.is_file() and rest[0] in kinds:
-            found["/".join((first, kinds[rest[0]], *rest[1:]))] += 1
-    return found

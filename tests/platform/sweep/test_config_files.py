@@ -118,8 +118,10 @@ def test_any_text_is_read_as_it_was_written(
 
 def test_values_mean_what_they_mean_on_the_command_line(tmp_path: Path) -> None:
     values = ["007", "1:30", "no", "1e-3", "5", "[1, 2]", "null", "2020-01-01", "'5'", "0x10"]
+    expected = ["007", "1:30", False, 1e-3, 5, [1, 2], None, "2020-01-01", "5", "0x10"]
     text = "".join(f"k{n}: {value}\n" for n, value in enumerate(values))
     typed = parse_overrides([f"k{n}={value}" for n, value in enumerate(values)])
+    assert [*typed.values()] == expected
     assert settings(tmp_path, text) == typed
     assert list(map(type, settings(tmp_path, text).values())) == list(map(type, typed.values()))
 
