@@ -499,38 +499,34 @@ def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str])
 
 
 def _chosen(sweep: Sweep, options: SweepOptions) -> Sequence[Variant]:
-    if not options.only and not options.without:
-        return sweep.variants
-    wanted = {_full_name(name, sweep) for name in options.only}
-    unwanted = {_full_name(name, sweep) for name in options.without}
-    chosen = [
-        each
-        for each in sweep.variants
-        if each.name not in unwanted and (not wanted or each.name in wanted)
-    ]
-    if not chosen:
+    wanted = _lines_of(options.only, sweep) or {line.name for line in sweep.variants}
+    chosen = wanted - _lines_of(options.without, sweep)
+    if sweep.variants and not chosen:
         raise ConfigurationError(
             f"--only and --without leave nothing of sweep {sweep.name!r}; its lines are "
-            f"{_names(each.name for each in sweep.variants)}"
+            f"{_names(line.name for line in sweep.variants)}"
         )
-    return chosen
+    return [line for line in sweep.variants if line.name in chosen]
 
 
-def _full_name(name: str, sweep: Sweep) -> str:
-    by_lower = {variant.name.lower(): variant.name for variant in sweep.variants}
-    if name.lower() in by_lower:
-        return by_lower[name.lower()]
-    begun = [
-        full
-        for lower, full in by_lower.items()
-        if name and (lower.startswith(name.lower()) or name.lower().startswith(lower + _WITH))
-    ]
-    if len(begun) == 1:
-        return begun[0]
-    raise ConfigurationError(
-        f"{name!r} does not name one line of sweep {sweep.name!r}; its lines are "
-        f"{_names(by_lower.values())}"
-    )
+def _lines_of(names: Iterable[str], sweep: Sweep) -> set[str]:
+    """Return the lines that are called so; where none is, all whose names begin so."""
+    known = {line.name.lower(): line.name for line in sweep.variants}
+    found: set[str] = set()
+    for name in names:
+        asked = name.lower()
+        begun = {
+            known[each]
+            for each in known
+            if name and (each.startswith(asked) or asked.startswith(each + _WITH))
+        }
+        if not begun:
+            raise ConfigurationError(
+                f"{name!r} names no line of sweep {sweep.name!r}; its lines are "
+                f"{_names(known.values())}"
+            )
+        found |= {known[asked]} if asked in known else begun
+    return found
 
 
 def _names(names: Iterable[str]) -> str:

@@ -151,12 +151,12 @@ def test_lines_are_chosen_by_name_or_its_beginning_in_the_sweeps_order() -> None
     assert chosen(only=("No Privacy", "alibi")) == ["ALIBI", "no privacy"]
     assert chosen(only=("ALIBI", "AGIBI"), without=("AGIBI",)) == ["ALIBI"]
     assert chosen(only=("no",)) == ["no privacy"]
+    assert chosen(only=("A",)) == ["ALIBI", "AGIBI"]
 
 
 def test_names_of_no_line_are_refused() -> None:
-    for name in ("ALIBY", "A"):
-        with pytest.raises(ConfigurationError, match=r"lines are 'ALIBI', 'AGIBI', 'no privacy'$"):
-            chosen(only=(name,))
+    with pytest.raises(ConfigurationError, match=r"lines are 'ALIBI', 'AGIBI', 'no privacy'$"):
+        chosen(only=("ALIBY",))
     with pytest.raises(ConfigurationError, match="leave nothing"):
         chosen(only=("ALIBI",), without=("ALIBI",))
 
