@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -581,9 +581,9 @@ def parts_of(sweep: Sweep, options: SweepOptions) -> dict[str, tuple[Sweep, Swee
             f"audit.canaries is {audit.canaries}, which {blocks} blocks can't share evenly; take a "
             f"multiple of {blocks}"
         )
+    size = replace(audit, canaries=audit.canaries // blocks).canaries  # too few are refused
     changes: dict[str, dict[str, Any]] = {TOGETHER: {"audit.canaries": audit.canaries}}
     for block in range(blocks):
-        size = audit.canaries // blocks
         changes[f"block-{block}"] = {"audit.canaries": size, "audit.canary_block": block}
     number = len(changes)
     share = sweep.budget
@@ -606,73 +606,53 @@ def parts_of(sweep: Sweep, options: SweepOptions) -> dict[str, tuple[Sweep, Swee
 
 def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     """List a sweep's trials and their cost, as it would be run with these options."""
-    read = lru_cache(maxsize=1)(as_on_disk)  # parts have the same data
-    plans = [_plan_of(*part, read=read) for part in parts_of(sweep, options).values()]
-    first = plans[0]
-    number = len(plans)
-    if number == 1:
-        return first
-    problems = list(dict.fromkeys(problem for plan in plans for problem in plan.problems))
-    sums = ("trials", "releases", "epsilon_total", "delta", "gpu_hours")
-    return replace(
-        first,
-        **{name: sum(getattr(plan, name) for plan in plans) for name in sums},
-        hours={line: number * hours for line, hours in first.hours.items()},
-        price=None if first.price is None else number * first.price,
-        problems=problems,
-        fits=not problems,
-        over_budget=first.over_budget and len(problems) == 1,
-        configurations=[{**row, "trials": number * row["trials"]} for row in first.configurations],
-        notes=[
-            f"this study is {number} sweeps, one with all canaries and {number - 1} with a block "
-            "of them each; each draws releases of its own, and a label pays for all",
-            *first.notes,
-        ],
-    )
-
-
-def _plan_of(
-    sweep: Sweep, options: SweepOptions, *, read: Callable[[DataSettings], Splits]
-) -> PlanResult:
+    parts = parts_of(sweep, options)
+    number = len(parts)  # sweeps of a study request the same of labels
+    sweep, options = next(iter(parts.values()))
     prepared = prepare(sweep, options)
     first = prepared[1][0].config
     size = None
     unfit: list[ValueError | OSError | CannotFit] = []
     with _noting(unfit):
-        splits = read(first.data)
+        splits = as_on_disk(first.data)
         size = size_of_data(first.data, evaluation=first.evaluation, splits=splits)
         check_fit(prepared[1], splits)
-    problems = list(map(str, unfit))
     known = plan_sweep(options, prepared, size)
     trials = known.trials
     cost = known.cost
-    problems += [*map(str, known.refusals), *_lacking(known.sweep, trials)]
+    problems = [*map(str, unfit), *map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
     wants_gpu = known.sweep.resources.gpu > 0
     gpus = gpus_here() if wants_gpu else 0
     hours = None
     share = known.sweep.resources.gpu
     notes = list(known.notes)
+    if number > 1:
+        study = (
+            f"this study is {number} sweeps, one with all canaries and {number - 1} with a block"
+        )
+        each = "of them each; each draws releases of its own, and a label pays for all"
+        notes.insert(0, f"{study} {each}")
     if size is not None:
         # Shares first: they look at the memory that is free.
         shared, told = with_shares(known, [(os.cpu_count() or 1, gpus)])
         share = shared.resources.gpu
         notes += told
         hours = planned_hours(trials, size, on_gpu=None if wants_gpu and not gpus else gpus > 0)
-    total = 0.0 if hours is None else hours.total
+    total = 0.0 if hours is None else number * hours.total
     price = options.price_per_hour
     if price is not None and hours is None:
         price = None
         notes.append("no price is stated: hours are measured for image networks that train long")
     return PlanResult(
-        trials=cost.trials,
+        trials=number * cost.trials,
         epsilons=sorted(set(map(stated, cost.epsilons))),
-        releases=cost.releases,
-        epsilon_total=stated(cost.epsilon_total),
-        delta=cost.delta,
+        releases=number * cost.releases,
+        epsilon_total=number * stated(cost.epsilon_total),
+        delta=number * cost.delta,
         gpu_hours=total if wants_gpu else 0.0,
         trials_per_gpu=int(1 / share) if 0 < share < 1 else 0,
-        hours={} if hours is None else dict(hours.lines),
+        hours={} if hours is None else {k: number * each for k, each in hours.lines.items()},
         hours_device="" if hours is None else hours.device,
         hours_measured=hours is not None and hours.measured,
         price=None if price is None else price * total,
@@ -680,7 +660,9 @@ def _plan_of(
         problems=problems,
         labels=known.size.num_labels,
         spoiled_labels=0 if size is None else known.audit.spoiled,
-        configurations=_configurations(known),
+        configurations=[
+            {**row, "trials": number * row["trials"]} for row in _configurations(known)
+        ],
         over_budget=over_budget and len(problems) == 1,
         notes=notes,
     )
