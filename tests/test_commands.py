@@ -1,12 +1,13 @@
 """Commands that README and docs show: run where that takes seconds, planned or parsed where not.
 
-Commands that are not run have a reason here; a reason without a command fails.
+Commands that are not run stand here with a reason; one that no page has fails.
 """
 
 import importlib.util
 import re
 import shlex
 import shutil
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -161,49 +162,42 @@ OURS = [each for each in COMMANDS if each.line.startswith("labeldp ")]
 SWEEPS = [each for each in COMMANDS if re.search(r"\bpython sweeps/", each.line)]
 MODULES = [each for each in COMMANDS if each.line.startswith("python -m ")]
 MAKE = [each for each in COMMANDS if each.line.startswith("make ")]
-#: Of `labeldp`: only parsed, by how the line begins, and why.
-PARSED_ONLY = {
-    "labeldp ui": "serves pages until it is stopped; tests/platform/cli/test_tracking_server.py",
-    "labeldp watch": "serves a page until it is stopped; tests/platform/cli/test_watch.py",
-    "labeldp publish results/quickstart --trial best --to outbox --register": (
-        "needs the sweep's tracking store; tests/platform/records/test_mlflow_model.py has one"
-    ),
-    "labeldp data fetch": "loads a data set from the network",
-    **dict.fromkeys(
-        (
-            "labeldp embed",
-            "labeldp report results/moments_on_embeddings",
-            "labeldp predict results/moments_on_embeddings",
-            "labeldp publish results/moments_on_embeddings",
-        ),
-        "is of an encoder and a sweep on it; tests/test_encoders_page.py runs them together",
-    ),
-    **dict.fromkeys(
-        ("labeldp request features.", "labeldp release labels.", "labeldp fit features."),
-        "is run by the page on two parties, with files that it makes",
-    ),
-    **dict.fromkeys(
-        (
-            "labeldp request pairs.",
-            "labeldp release choices.",
-            "labeldp fit pairs.",
-            "labeldp predict model answers.",
-        ),
-        "needs pairs and choices; tests/platform/api/test_preferences.py makes them",
-    ),
-    **dict.fromkeys(
-        ("labeldp release duckdb:", "labeldp release postgresql:"),
-        "needs a database; tests/platform/api/test_databases.py makes them",
-    ),
-    **dict.fromkeys(
-        ("labeldp buckets features.", "labeldp fit log/features.parquet --histograms"),
-        "needs counts of another party; tests/platform/api/test_histograms.py makes them",
-    ),
-    "labeldp verify": "needs a signature; tests/platform/vault/test_signing.py signs and verifies",
-    "labeldp self-supervise": "trains; tests/platform/cli/test_encoders.py has it",
-    "labeldp sweep": "starts Ray; tests/sweeps runs sweeps",
-    "labeldp doctor": "starts Ray; tests/platform/cli/test_command_line.py has it",
-}
+#: Of `labeldp`: only parsed, by how the line begins.
+PARSED_ONLY = (
+    # They serve pages until they are stopped; tests/platform/cli has both.
+    "labeldp ui",
+    "labeldp watch",
+    # Needs the sweep's tracking store; tests/platform/records/test_mlflow_model.py has one.
+    "labeldp publish results/quickstart --trial best --to outbox --register",
+    # Loads a data set from the network.
+    "labeldp data fetch",
+    # Are of an encoder and a sweep on it; tests/test_encoders_page.py runs them together.
+    "labeldp embed",
+    "labeldp report results/moments_on_embeddings",
+    "labeldp predict results/moments_on_embeddings",
+    "labeldp publish results/moments_on_embeddings",
+    # Are run by the page on two parties, with files that it makes.
+    "labeldp request features.",
+    "labeldp release labels.",
+    "labeldp fit features.",
+    # Need pairs and choices; tests/platform/api/test_preferences.py makes them.
+    "labeldp request pairs.",
+    "labeldp release choices.",
+    "labeldp fit pairs.",
+    "labeldp predict model answers.",
+    # Need a database; tests/platform/api/test_databases.py makes them.
+    "labeldp release duckdb:",
+    "labeldp release postgresql:",
+    # Need counts of another party; tests/platform/api/test_histograms.py makes them.
+    "labeldp buckets features.",
+    "labeldp fit log/features.parquet --histograms",
+    # Needs a signature; tests/platform/vault/test_signing.py signs and verifies.
+    "labeldp verify",
+    # Train or start Ray; tests/platform/cli and tests/sweeps have them.
+    "labeldp self-supervise",
+    "labeldp sweep",
+    "labeldp doctor",
+)
 #: Other commands that are not run, by how the line begins, and why.
 NOT_RUN = {
     ". .venv/bin/activate": "changes the shell",
@@ -231,7 +225,7 @@ OTHER_ENDS = {
 }
 
 
-def begins(line: str, beginnings: dict[str, str]) -> bool:
+def begins(line: str, beginnings: Iterable[str]) -> bool:
     return any(line.startswith(each) for each in beginnings)
 
 

@@ -1,6 +1,6 @@
-"""docs/encoders.md: its commands, run as they stand, on a few hundred real images of CIFAR-10.
+"""docs/encoders.md: its commands, run as they stand, on a few hundred made-up images.
 
-One small sweep of two trials, on vectors by a network that was trained here, on other images.
+One small sweep of two trials, on vectors by the network of the page.
 """
 
 import json
@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from numpy.typing import NDArray
-from torch import nn
 
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command_line import main
@@ -23,13 +21,12 @@ from labeldp.platform.records.results import read_results
 from labeldp.platform.report.card import run_card
 from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.trainers.data.columns import RowsRefused
-from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.splits import League
 from labeldp.trainers.models.trained_model import load_model
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge
-from tests.real_data import real_data_root
 from tests.source_tree import ROOT
+from tests.trainers.encoders.small_encoders import some_images
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -37,46 +34,32 @@ PAGE = (ROOT / "docs" / "encoders.md").read_text()
 RESULTS = Path("results", "moments_on_embeddings")
 #: Settings that make the sweep small; all others are as on the page.
 SMALL = ["trainer.epochs=2", "trainer.epsilon=[1,8]", "trainer.prior.landmarks=60"]
-TRAIN, TEST, OTHER = 400, 100, 200
+TRAIN, TEST = 400, 100
 TOLD = "public encoder: my_encoder:build (weights "
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """A folder in which the page's commands were run, one after the other."""
-    data = load("cifar10", root=real_data_root("cifar10"))
     folder = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         for name in ("MLFLOW_TRACKING_URI", "RAY_ADDRESS"):
             patch.delenv(name, raising=False)
-        images, labels = data.public.train_features.numpy(), data.train_labels
+        images, labels = some_images(TRAIN + TEST, side=32), np.arange(TRAIN + TEST) % 10
         np.savez("images.npz", images=images[:TRAIN])
-        np.savez("test_images.npz", images=images[TRAIN : TRAIN + TEST])
+        np.savez("test_images.npz", images=images[TRAIN:])
         np.save("y.npy", labels[:TRAIN])
-        np.save("t.npy", labels[TRAIN : TRAIN + TEST])
+        np.save("t.npy", labels[TRAIN:])
         (code,) = re.findall(r"```python\n(.*?)```", PAGE, re.S)
         Path("my_encoder.py").write_text(code)
-        _train(code, images[-OTHER:], labels[-OTHER:])
+        names: dict[str, Any] = {}
+        exec(code, names)
+        torch.save(names["build"](None).state_dict(), "my_encoder.pt")
         for command in _commands():
             _run(command)
         yield folder
         sys.modules.pop("my_encoder", None)
-
-
-def _train(code: str, images: NDArray[Any], labels: NDArray[Any]) -> None:
-    names: dict[str, object] = {}
-    exec(code, names)
-    torch.manual_seed(0)
-    network: nn.Module = names["build"](None)  # type: ignore[operator]
-    whole = nn.Sequential(network, nn.Linear(128, 10))
-    optimizer = torch.optim.Adam(whole.parameters(), lr=1e-2)
-    for _ in range(5):
-        loss = nn.functional.cross_entropy(whole(torch.tensor(images)), torch.tensor(labels))
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]  # torch gives it no types
-        optimizer.step()
-    torch.save(network.state_dict(), "my_encoder.pt")
 
 
 def _commands() -> list[list[str]]:

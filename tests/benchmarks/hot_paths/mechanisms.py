@@ -8,11 +8,9 @@ import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, logsumexp
-from scipy.stats import binom
 
 from labeldp.mechanisms.accounting import ORDERS, conversion_offsets
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.auditing.one_run import one_run_lower_bound
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
 from labeldp.mechanisms.pate.aggregators import count_votes
@@ -378,38 +376,4 @@ def _counting(scratch: Path) -> Work:
         check=lambda: np.testing.assert_array_equal(
             count_votes(votes, num_classes=_VOTES_CLASSES)[:_BY_QUERY], plain()
         ),
-    )
-
-
-# A lower bound from canaries, against the same theorem in plain Python.
-
-_COINS, _RIGHT, _DELTA = 1000, 900, 1e-5
-
-
-@benchmark(
-    "audit-one-run",
-    "lower bound from 1,000 coin canaries at a delta",
-    "the theorem with SciPy, a tail at a time",
-    mark=160,
-)
-def _one_run(scratch: Path) -> Work:
-    def ours() -> float:
-        return one_run_lower_bound(canaries=_COINS, guesses=_COINS, correct=_RIGHT, delta=_DELTA)
-
-    def plain() -> float:
-        """Theorem 5.2 of Steinke et al. with SciPy's binomial, every tail by itself, bisected."""
-        low, high = 0.0, 20.0
-        for _ in range(50):
-            middle = (low + high) / 2
-            right = 1 / (1 + math.exp(-middle))
-            tail = [binom.sf(_RIGHT - fewer - 1, _COINS, right) for fewer in range(_RIGHT + 1)]
-            alpha = max(0.0, *((tail[n] - tail[0]) / n for n in range(1, _RIGHT + 1)))
-            refuted = tail[0] + 2 * _COINS * _DELTA * alpha <= 0.05
-            low, high = (middle, high) if refuted else (low, middle)
-        return low
-
-    return Work(
-        ours=ours,
-        reference=plain,
-        check=lambda: np.testing.assert_allclose(ours(), plain(), rtol=1e-6),
     )

@@ -67,14 +67,6 @@ def whole(**changes: Any) -> dict[str, Any]:
     return {"features": TABLE, "labels": LABELS, "num_classes": 2, **changes}
 
 
-def test_the_fingerprint_says_nothing_of_secret_labels(tmp_path: Path) -> None:
-    one = from_npz(tmp_path, hold_out=HoldOut.NONE, **whole())
-    other = from_npz(tmp_path, hold_out=HoldOut.NONE, **whole(labels=1 - LABELS))
-    assert one.public.fingerprint == other.public.fingerprint
-    published = from_npz(tmp_path, hold_out=HoldOut.PUBLIC, **whole())
-    assert published.public.fingerprint != one.public.fingerprint
-
-
 @pytest.mark.parametrize("said", [HoldOut.PUBLIC, HoldOut.NONE])
 def test_a_split_and_holding_out_contradict_each_other(tmp_path: Path, said: HoldOut) -> None:
     split = np.array(["train", "train", "test", "train"] * 5)
@@ -103,11 +95,8 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
     ({}, "holds nothing; it must hold train_features"),
     ({"x": TABLE}, "holds x; it must hold"),
     (four(train_labels=LABELS[:7]), r"shape \(20, 3\) and labels \(7,\)"),
-    (four(test_labels=np.zeros((5, 1), dtype=int)), "labels must be"),
-    (four(train_labels=LABELS / 2), "labels row 1 is not one of the stated classes 0 to 1"),
     (four(train_labels=LABELS > 0), "labels row 0 is not one of the stated classes 0 to 1"),
     (four(train_labels=bad(LABELS, 4, -1)), r"labels row 4 is not one of .* 0 to 1 \(1 of 20"),
-    (four(train_labels=np.array(["a", "b"] * 10)), "row 0 is not one of the stated classes 0 to 1"),
     (
         {"features": TABLE, "labels": LABELS, "hold_out": HoldOut.PUBLIC},
         r"number.* data\.classes=K",
@@ -124,11 +113,9 @@ BAD_ARRAYS: list[tuple[dict[str, Any], str]] = [
     (four(train_features=TABLE.astype(str), test_features=TABLE[:5]), "real numbers"),
     (four(train_features=np.ones((20, 4, 4)), test_features=np.ones((5, 4, 4))), "uint8"),
     (four(train_features=images(20, 8, 8, 4), test_features=images(5, 8, 8, 4)), "1 or 3"),
-    (whole(features=bad(TABLE, (19, 1), np.inf)), "row 19, column 1 is inf"),
     (whole(split=["test"] * 20), "all rows of split"),
     (whole(split=["train"] * 3), r"it must be \[20\]"),
     (whole(split=["train", "dev"] * 10), "split row 1 is .*dev"),
-    (whole(labels=bad(LABELS, 13, 8391), hold_out=HoldOut.NONE), r"labels row 13 .*1 of 20"),
     (four(train_labels=bad(LABELS, 13, 8391)), r"labels row 13 .*1 of 20"),
 ]
 
@@ -155,16 +142,12 @@ ILL = ["no", "HIV positive", "yes", "HIV positive"]
 BAD_TABLES: list[tuple[dict[str, Any], str]] = [
     ({**NAMED, "classes": None}, "does not state the number of classes"),
     ({**NAMED, "classes": 2}, r"row 0 is not one of .* 0 to 1 \(20 of 20 .*data\.classes=NAME"),
-    ({**NAMED, "classes": ("no", "maybe")}, "column 'label' row 1 is not one of"),
     ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
     ({"x": [1.0], "label": [0]}, "has 1 rows"),
     ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
-    ({"x": [1.0, 2.0], "label": [0.5, 1.0], "classes": 2}, "label' row 0 is not one of"),
     ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray among values"),
     ({"x": [1, 2, 3, 4], "label": ILL, "classes": ("no", "yes")}, r"row 1 .*\(2 of 4 rows"),
-    ({"x": [1, 2, 3, 4], "label": [0, 8391, 1, 8391]}, "label"),
     ({"x": [1, 2, 3, 4], "label": [0.0, 8391.5, 1.0, math.inf]}, "label"),
-    ({"x": [1, 2, 3, 4], "label": [*ILL[:3], None]}, "has no value in row 3"),
 ]
 
 

@@ -26,7 +26,7 @@ from labeldp.trainers.data.columns import (
 from labeldp.trainers.data.files import DataFileError
 from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_data import label_numbers, read_arrays
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
+from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.tables import csv_table, parquet_table
 from tests.platform.cli.asked import answer
@@ -96,11 +96,6 @@ def test_positions_are_no_names_and_equal_names_no_two_classes() -> None:
     ]
 
 
-def test_labels_that_are_all_alike_are_read_like_others(tmp_path: Path) -> None:
-    for kind in ("csv", "parquet", "npz"):
-        assert read(tmp_path, [1] * 20, kind, classes=2) == [1] * 20
-
-
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
 def test_amounts_are_read_one_by_one(kind: str, tmp_path: Path) -> None:
     texts = ["$1,634.50", "(7)", "120", "€ 1 000", "5e2", "300%"]
@@ -120,15 +115,6 @@ def test_amounts_are_read_one_by_one(kind: str, tmp_path: Path) -> None:
     table.loc[3, "label"] = "1.000,5"
     with pytest.raises(DataFileError, match=r"row 3 is not a number; .* as 1234\.5 or \$1,234\.50"):
         levels()
-
-
-def test_a_description_says_nothing_of_labels(tmp_path: Path) -> None:
-    def seen(labels: list[Any]) -> Any:
-        file = tmp_path / "mine.csv"
-        pd.DataFrame({"x": np.arange(20) / 3, "label": labels}).to_csv(file, index=False)
-        return describe(OwnSource(path=file))
-
-    assert seen([0, 1] * 10) == seen([0.5, "a"] * 10) == seen([1] * 20)
 
 
 # ---------------------------------------------------------------------------- numbers and dates
