@@ -228,16 +228,6 @@ def test_lines_are_chosen_by_both_names() -> None:
         ({"trainer.epsilon": 8.0}, {"trainer__lambda": [4.0, 5.0]}, "trainer.epsilon varied"),
         ({"trainer.width": 64}, {"trainer__width": 8}, "trainer.width=8"),
         (
-            {"method": "lp_mst", "trainer.stages": 3},
-            {"trainer__stages": 2},
-            "trainer.stages=2",
-        ),
-        (
-            {"method": "pate", "trainer.ensemble.teachers": 25, "data.features": "patches"},
-            {"trainer__ensemble__teachers": 40},
-            "trainer.ensemble.teachers=40",
-        ),
-        (
             {"method": "lp_mst", "trainer.randomizer": "optimal"},
             {"trainer__randomizer": "rr_with_prior"},
             "trainer.randomizer=rr_with_prior",

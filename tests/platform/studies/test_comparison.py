@@ -35,7 +35,7 @@ from labeldp.platform.sweep import block_check
 from labeldp.platform.sweep.block_check import compare, run_blocks, table
 from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.cost import cost_of
-from labeldp.platform.sweep.plan import TOGETHER, check_priors
+from labeldp.platform.sweep.plan import TOGETHER, check_priors, plan_of
 from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.trainers.base import FeatureSet
@@ -372,14 +372,22 @@ def test_the_sweep_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     whole = load_sweep(str(ROOT / "sweeps" / "memorization.py"))
     sweep = replace(whole, blocks=2)
     arguments = ["--smoke", "--json", "--results", str(tmp_path / "out")]
-    arguments += ["--only", "ALIBI", "audit.canaries=40", "trainer.epochs=2"]
+    own = {"audit.canaries": 40, "trainer.epochs": 2}
+    arguments += ["--only", "ALIBI", *(f"{key}={value}" for key, value in own.items())]
+    asked = SweepOptions(
+        results=tmp_path / "out", smoke=True, only=("ALIBI",), overrides={"audit.canaries": 70}
+    )
+    assert plan_of(whole, asked).epsilon_total == 11 * 8.0
+    planned = plan_of(sweep, replace(asked, overrides=own))
+    assert "this study is 3 sweeps" in planned.notes[0]
     with without_cluster():
         code, out, _ = swept(sweep, *arguments)
     found = json.loads(out)
     assert code == 0
     assert found["experiment"] == "memorization"
     assert (found["trials"], found["finished"], found["failed"], found["skipped"]) == (3, 3, 0, 0)
-    assert found["ledger"]["releases"] == 3 and found["ledger"]["epsilon_total"] == 3 * 8.0
+    assert found["ledger"]["releases"] == 3 == planned.releases == planned.trials
+    assert found["ledger"]["epsilon_total"] == planned.epsilon_total == 3 * 8.0
     (row,) = found["rows"]
     assert (row["variant"], row["canaries"], row["blocks"]) == ("ALIBI", 40, 2)
     assert row["paper_low"] <= row["paper_high"]

@@ -387,18 +387,15 @@ def tell(judge: AshaByGroup, digest: str, accuracy: float, epoch: int = 2) -> No
     assert judge.on_trial_result(None, trial, result) == "CONTINUE"
 
 
-def test_the_worse_half_is_stopped_within_its_group() -> None:
-    judge, board = scheduler()
-    for digest, accuracy in (("a1", 0.5), ("a2", 0.6), ("a3", 0.4), ("b1", 0.1)):
-        tell(judge, digest, accuracy)
-    assert [name for name in ("a1", "a2", "a3", "b1") if board.stopped(name)] == ["a3"]
-
-
-def test_hyperband_compares_within_a_bracket() -> None:
-    judge, board = scheduler(brackets=2)
-    for digest, accuracy in (("a1", 0.5), ("a2", 0.4), ("a3", 0.3)):
-        tell(judge, digest, accuracy, epoch=4)
-    assert [name for name in ("a1", "a2", "a3") if board.stopped(name)] == ["a3"]
+@pytest.mark.parametrize(("brackets", "epoch"), [(1, 2), (2, 4)])
+def test_the_worse_half_is_stopped_within_its_group(brackets: int, epoch: int) -> None:
+    """And within its bracket, of HyperBand: an odd hash is of the later one."""
+    judge, board = scheduler(brackets=brackets)
+    for digest, accuracy in (("a1", 0.5), ("a3", 0.4), ("a5", 0.3), ("b1", 0.1)):
+        tell(judge, digest, accuracy, epoch=epoch)
+    tell(judge, "a2", 0.01)
+    assert [name for name in ("a1", "a3", "a5", "b1") if board.stopped(name)] == ["a3", "a5"]
+    assert board.stopped("a2") is (brackets == 1)
 
 
 @pytest.mark.parametrize(("by", "stopped"), [(ChooseBy.TEST, True), (ChooseBy.ESTIMATED, False)])
