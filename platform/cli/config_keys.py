@@ -118,7 +118,7 @@ def _commented(
         if key in facts:
             start = f"{margin}# "
             yield fill(facts[key].meaning, 100, initial_indent=start, subsequent_indent=start)
-        yield indent(to_yaml({name: value}, prefix.rstrip(".")), margin).rstrip()
+        yield indent(to_yaml({name: value}), margin).rstrip()
 
 
 def keys_of(method: str) -> list[KeyFacts]:
