@@ -72,7 +72,7 @@ from labeldp.trainers.data.files import inner_folder, private_folder
 #: Words of the glossary on the page of audits.
 _WORDS = ("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published")
 #: Words for who does not see the figure.
-_LEARNED = "Shares of settings in the variance; trials across all settings; accuracy along each"
+_LEARNED = "Shares of settings in the variance; accuracy along each setting"
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
 #: Epsilons in a figure of reliability.
