@@ -4,7 +4,6 @@
 """
 
 import json
-import math
 import os
 import shutil
 import tempfile
@@ -127,18 +126,16 @@ def _array(folder: Path, name: str) -> Any:
         return file.get_tensor(name)
 
 
-def log_model(
-    client: MlflowClient, run_id: str, kept: Path, *, below: str, most: float = math.inf
-) -> None:
+def log_model(client: MlflowClient, run_id: str, kept: Path, *, below: str) -> None:
     """Log a kept model as an artifact of a run, in the folder `below` of its artifacts.
 
     In a folder of this machine, its arrays are the kept file under a second name. To another
-    machine no arrays of more than `most` bytes are sent; a tag tells where they are.
+    machine no arrays of more than 100 MB are sent; a tag tells where they are.
     """
     arrays = kept / ARRAYS
     address = urlsplit(client.get_run(run_id).info.artifact_uri)
     here = Path(unquote(address.path)) if address.scheme in ("", "file") else None
-    if here is None and arrays.stat().st_size > most:
+    if here is None and arrays.stat().st_size > MOST_UPLOADED_BYTES:
         client.set_tag(run_id, TAG, f"models/{kept.name} of the results folder: too large to send")
         return
     with tempfile.TemporaryDirectory() as draft:

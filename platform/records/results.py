@@ -349,7 +349,7 @@ class ResultsFolder:
 
     def _clear_leftovers(self) -> None:
         shutil.rmtree(self.scratch, ignore_errors=True)
-        drafts = [*self.path.glob(f".*{DRAFT_ENDING}")]
+        drafts = [*self.path.glob(f".*{DRAFT_ENDING}*")]  # SQLite adds endings
         for folder in (self.path / "trials", self.path / "private", self.checkpoints, self.models):
             drafts.extend(folder.rglob(f".*{DRAFT_ENDING}"))
         drafts.extend((self.path / "artifacts").rglob(".artifact.uploading.*"))  # MLflow's

@@ -11,11 +11,10 @@ import secrets
 import sqlite3
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 # A server that is down must not delay a sweep for long: missing runs are written later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -25,15 +24,13 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 # Progress of artifact uploads, one line per file, hides the sweep's own.
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
-from filelock import FileLock, Timeout
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
-from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
-from labeldp.platform.records.mlflow_model import MOST_UPLOADED_BYTES, log_model
+from labeldp.platform.records.mlflow_model import log_model
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord
 from labeldp.platform.records.tracking_address import (
     VIEW_TAG,
@@ -43,6 +40,7 @@ from labeldp.platform.records.tracking_address import (
     shown,
 )
 from labeldp.platform.settings.metrics import ChooseBy, tracked_figures
+from labeldp.trainers.data.files import DRAFT_ENDING
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -64,39 +62,26 @@ _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
 TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError, sqlite3.Error)
 #: Tag of a run with the names of its metrics that are infinite, which SQL stores can't hold.
 INFINITE = "infinite"
-#: Creating a new store takes MLflow seconds, on an overloaded machine a minute.
-TIME_LIMIT_SECONDS = 300.0
-
-
-@contextmanager
-def _one_at_a_time(uri: str) -> Iterator[None]:
-    """Lock a local store while it is opened: processes that create one together crash."""
-    store = file_of(uri)
-    if store is None or not store.parent.is_dir():
-        yield
-        return
-    try:
-        with FileLock(f"{store}.lock", timeout=TIME_LIMIT_SECONDS):
-            yield
-    except Timeout as error:
-        raise TimeoutError(
-            f"another process has been opening it for {TIME_LIMIT_SECONDS:.0f} s; end that one"
-        ) from error
 
 
 def _create_whole(uri: str) -> None:
     """Create a local store that does not exist as a draft, and then give it its name.
 
-    MLflow creates tables step by step: a start that is killed meanwhile would leave a store that
-    no later start can open.
+    MLflow creates tables step by step. A start that is killed meanwhile would leave a store that no
+    later start can open, and processes that create one store together would crash.
     """
     store = file_of(uri)
     if store is None or store.exists() or not store.parent.is_dir():
         return
-    draft = store.absolute().with_name(f".{store.name}.draft")
-    draft.unlink(missing_ok=True)
+    draft = store.absolute().with_name(f".{store.name}.{secrets.token_hex(8)}{DRAFT_ENDING}")
     MlflowClient(tracking_uri=f"sqlite:///{draft}").search_experiments(max_results=1)
-    draft.replace(store)
+    try:
+        os.link(draft, store)
+    except FileExistsError:  # another process was first
+        pass
+    except OSError:  # a disk without hard links
+        draft.replace(store)
+    draft.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -108,18 +93,6 @@ def explained(uri: str) -> Iterator[None]:
         raise
     except Exception as error:
         raise ValueError(_explain(uri, error)) from error
-
-
-def _machine_monitor() -> Any:
-    """Return MLflow's monitor of this machine; its import needs a package."""
-    try:
-        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
-    except ImportError as error:
-        raise ValueError(
-            f"MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is set, but {error}; `pip install psutil`, or "
-            "unset it"
-        ) from error
-    return SystemMetricsMonitor
 
 
 def _all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
@@ -137,7 +110,7 @@ class Tracker:
     def __init__(self, *, uri: str, experiment: str) -> None:
         """Open the store; create it and the experiment if they do not exist.
 
-        This happens before the first trial: processes that open a new SQLite store together crash.
+        This happens before the first trial.
 
         Raises:
             ValueError: The store has a newer schema, is not writable or does not answer.
@@ -145,9 +118,8 @@ class Tracker:
         self.uri = uri
         self._children: dict[str, str] = {}
         self.parent_run_id = ""
-        self._machine: Any = None
         check_file(uri)
-        with explained(uri), _one_at_a_time(uri):
+        with explained(uri):
             _create_whole(uri)
             self._client = MlflowClient(tracking_uri=uri)
             self.experiment_id = self._open_experiment(experiment)
@@ -176,7 +148,7 @@ class Tracker:
     @staticmethod
     def probe(uri: str) -> None:
         """Check that a store answers, and leave nothing in it; raises `ValueError`."""
-        with explained(uri), _one_at_a_time(uri):
+        with explained(uri):
             MlflowClient(tracking_uri=uri).search_experiments(max_results=1)
 
     def open_parent(self, name: str, tags: Mapping[str, str], run_id: str | None) -> str:
@@ -204,12 +176,6 @@ class Tracker:
             metric = ChooseBy(tags.get("choose_by", "test")).metric
             self._client.set_experiment_tag(self.experiment_id, VIEW_TAG, shared_view(metric))
             self.reconcile()
-            # MLflow gives its switches no types.
-            if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get():  # type: ignore[no-untyped-call]
-                self._machine = _machine_monitor()(
-                    run_id, resume_logging=True, tracking_uri=self.uri
-                )
-                self._machine.start()  # a thread that ends with the run, or with this process
         return run_id
 
     def reconcile(self) -> None:
@@ -291,7 +257,7 @@ class Tracker:
             # It may reveal labels: it saw them without noise, or a seed removes the noise.
             private = not is_private(record.metrics["epsilon"], record.noise)
             below = "private/model" if private else "model"
-            log_model(self._client, run_id, model, below=below, most=MOST_UPLOADED_BYTES)
+            log_model(self._client, run_id, model, below=below)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._children[record.hash] = run_id
         return run_id
@@ -306,8 +272,6 @@ class Tracker:
         finished: bool,
     ) -> None:
         """Write the sweep's own totals and its report."""
-        if self._machine is not None:
-            self._machine.finish()
         now = int(time.time() * 1000)
         # Totals that an earlier start has written are not written again.
         last = self._client.get_run(self.parent_run_id).data.metrics
@@ -328,43 +292,6 @@ class Tracker:
             self._client.log_text(self.parent_run_id, text, name)
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
-
-
-def registration(
-    uri: str, name: str, *, parent_run_id: str, trial: str
-) -> Callable[[Path, str, dict[str, Any]], str]:
-    """Return what registers the published model of a trial as a version of `name`.
-
-    It takes the model's folder, a card and tags, and returns the address in MLflow. `ValueError`
-    before: the store has no registry or run of the trial, or takes no such name.
-    """
-    with explained(uri):
-        client = MlflowClient(tracking_uri=uri)
-        known = True
-        try:
-            client.get_registered_model(name)
-        except MlflowException as error:
-            known = False
-            if error.error_code != _NO_SUCH_RUN[0]:
-                raise
-        experiment = client.get_run(parent_run_id).info.experiment_id
-        runs = client.search_runs([experiment], f"tags.config_hash = '{trial}'")
-        if not runs:
-            raise ValueError(f"{shown(uri)} has no run of trial {trial}; run the sweep again")
-
-    def add(model: Path, card: str, tags: dict[str, Any]) -> str:
-        # A folder of its own: an earlier version keeps its model.
-        below = f"published/{secrets.token_hex(4)}"
-        run = runs[0].info
-        with explained(uri):
-            log_model(client, run.run_id, model, below=below)
-            if not known:
-                client.create_registered_model(name)
-            place = f"{run.artifact_uri}/{below}"
-            made = client.create_model_version(name, place, run.run_id, tags, description=card)
-        return f"models:/{name}/{made.version}"
-
-    return add
 
 
 def _explain(uri: str, error: Exception) -> str:
