@@ -15,6 +15,7 @@ and to count the classes would publish which there are.
 import math
 import warnings
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -26,7 +27,6 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.amounts import to_levels
 from labeldp.mechanisms.persons import Groups, kept_rows
 from labeldp.trainers.data.columns import (
-    RowsRefused,
     TextColumns,
     array_of,
     by_name,
@@ -39,7 +39,7 @@ from labeldp.trainers.data.columns import (
     number_in,
     refuse_infinite,
 )
-from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
+from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.own_files import (
     LABEL,
     SPLIT,
@@ -360,7 +360,10 @@ def _features(features: object, drop: Sequence[str]) -> RawFeatures:
                 f"drop is {', '.join(drop)}, but X is a {type(features).__name__} without "
                 "names of columns; give a DataFrame, or leave the columns out yourself"
             )
-        return _matrix(features)
+        matrix = array_of(features, what="X")
+        with suppress(TypeError, ValueError):  # what holds no numbers is refused by its type
+            return matrix.astype(np.float64) if matrix.dtype == object else matrix
+        return matrix
     missing = [name for name in drop if name not in named]
     if missing:
         raise ValueError(
@@ -370,28 +373,6 @@ def _features(features: object, drop: Sequence[str]) -> RawFeatures:
     if not columns:
         raise ValueError("X has no column; give at least one")
     return columns
-
-
-def _matrix(values: object) -> NDArray[Any]:
-    try:
-        array = array_of(values, what="X")
-        if array.dtype == object:
-            array = array.astype(np.float64)
-    except (TypeError, RowsRefused, ValueError) as error:
-        if isinstance(error, FileRefused):
-            raise
-        raise ValueError(
-            "X holds values that are not numbers, or rows of different lengths; give numbers "
-            "[N, D], or a DataFrame, whose columns of text become categories"
-        ) from error
-    if array.dtype.kind in "mM":
-        raise ValueError("X holds dates; give a DataFrame, whose dates become days")
-    if array.ndim < 2:
-        raise ValueError(
-            f"X has shape {array.shape}; it must be [N, D], a row per label (X.reshape(-1, 1) if "
-            "there is one feature)"
-        )
-    return array
 
 
 Fitted = TypeVar("Fitted", Numbers, Columns)
@@ -441,7 +422,8 @@ def prepared(
     ):
         raise DataFileError(
             f"{where}: features are {train.dtype} of shape {train.shape}; tables must be real "
-            "numbers [N, D], images uint8 [N, H, W] or [N, C, H, W]"
+            "numbers [N, D] (in Python, X.reshape(-1, 1) of one feature, or a DataFrame of dates "
+            "and text), images uint8 [N, H, W] or [N, C, H, W]"
         )
     train, test = (
         part if part.dtype.kind == "f" else part.astype(np.float64) for part in (train, test)

@@ -353,11 +353,11 @@ def test_rows_are_held_out_only_on_request() -> None:
 #: Features and labels in memory likewise.
 BAD_FEATURES: list[tuple[Any, str]] = [
     (TABLE[:7], "X has 7 rows and y 20; there must be one label per row"),
-    (TABLE[:, 0], r"X has shape \(20,\); it must be \[N, D\]"),
+    (TABLE[:, 0], r"X: features are float64 of shape \(20,\); .* X\.reshape"),
     (np.where(TABLE == 1, np.inf, TABLE).astype(np.float16), "row 0, column 1 is inf"),
-    ([[1.0], [2.0, 3.0]] * 10, "rows of different lengths"),
+    ([[1.0], [2.0, 3.0]] * 10, "X can't be read as an array"),
     ([["a"]] * 20, "tables must be real numbers"),
-    (TABLE.astype("datetime64[s]"), "X holds dates; give a DataFrame"),
+    (TABLE.astype("datetime64[s]"), "a DataFrame of dates"),
     (frame().iloc[:, :0], "X has no column"),
 ]
 BAD_LABELS: list[tuple[Any, Any, str]] = [

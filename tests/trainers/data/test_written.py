@@ -2,7 +2,6 @@
 
 import datetime
 import json
-import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -271,19 +270,18 @@ def test_a_first_line_that_is_a_row_is_no_header(tmp_path: Path) -> None:
         assert len(csv(tmp_path, text, as_written=[label])) == len(ROWS)
 
 
-def test_a_workbook_is_read_as_the_same_table_or_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_workbook_is_read_as_the_same_table_or_named(tmp_path: Path) -> None:
     file = tmp_path / "mine.xlsx"
     file.write_bytes(b"no workbook")
-    try:
-        import openpyxl  # noqa: F401
-    except ModuleNotFoundError:
-        with pytest.raises(DataFileError, match=r"pip install openpyxl"):
-            csv_table(file)
-        pytest.skip("openpyxl is not installed")
     with pytest.raises(DataFileError, match=r"can't be read as \.xlsx"):
         csv_table(file)
+    try:
+        import openpyxl  # noqa: F401  # without it, workbooks are refused
+    except ModuleNotFoundError:
+        zipfile.ZipFile(file, "w").close()
+        with pytest.raises(DataFileError, match="pip install openpyxl"):
+            csv_table(file)
+        pytest.skip("openpyxl is not installed")
     table = pd.DataFrame(
         {
             "n": [1, None, 3, 4],
@@ -298,16 +296,6 @@ def test_a_workbook_is_read_as_the_same_table_or_named(
     assert found.text.tolist()[2:] == ["two lines", "a, b"]
     data = load_own(OwnSource(path=file, classes=("2", "1"), hold_out=HoldOut.NONE))
     assert data.train_labels.tolist() == [1, 0, 1, 0]
-    stale = tmp_path / "stale.xlsx"
-    with zipfile.ZipFile(file) as archive, zipfile.ZipFile(stale, "w") as changed:
-        for name in archive.namelist():
-            stated = b'<dimension ref="A1:D3"'
-            content = re.sub(rb'<dimension ref="[^"]*"', stated, archive.read(name))
-            changed.writestr(name, content)
-    assert csv_table(stale, as_written=["label"]).num_rows == 4
-    monkeypatch.setattr("labeldp.trainers.data.tables._PER_CELL", 2**50)
-    with pytest.raises(ValueError, match="bytes when unpacked"):
-        csv_table(file)
 
 
 def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
