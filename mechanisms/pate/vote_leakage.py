@@ -1,4 +1,4 @@
-"""Repeated PATE answers give away the histogram of the teachers' votes: the attack, and defenses.
+"""Repeated PATE answers give away the histogram of the teachers' votes: the attack.
 
 Wang et al., "In Differential Privacy, There is Truth: On Vote Leakage in Ensemble Private Learning"
 (NeurIPS 2022, arXiv:2209.10732). GNMax answers one input again and again with fresh noise. How
@@ -9,10 +9,9 @@ which protects the training labels and not the input.
 Answer probabilities are log-concave in the votes (Prekopa), so the likelihood of the answers has
 one maximum over {votes >= 0, sum = T}, which Newton steps with a log barrier find in milliseconds.
 
-The attack lives on fresh noise, which each `Defense` takes away. All of them recognize an input by
-a fingerprint. An attacker that changes an input a little without changing the votes sends a "new"
-question each time, so `fingerprint` should send inputs that mean the same to the same bytes. Every
-fresh draw must be charged to the privacy budget.
+The attack lives on fresh noise. A service that recognizes an input, and repeats its first answer or
+keys the noise by the input, leaves the attacker one answer. It must recognize inputs that were
+changed a little without changing the votes, too. Every fresh draw is charged to the privacy budget.
 
 >>> log_q = answer_log_probabilities([100, 20, 5], noise_std=40.0)
 >>> counts = np.random.default_rng(0).multinomial(10_000, np.exp(log_q))
@@ -20,11 +19,8 @@ fresh draw must be charged to the privacy budget.
 array([[99., 20.,  5.]])
 """
 
-import hmac
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -33,13 +29,11 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import Array, as_numpy, checked_votes
+from labeldp.mechanisms._validate import as_numpy, checked_votes
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
 from labeldp.mechanisms.pate.accounting import Floats
-from labeldp.mechanisms.pate.aggregators import NO_ANSWER, Aggregator, ConfidentGNMax, GNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.decisions import Accounting
-from labeldp.mechanisms.randomness import KEY_BYTES, cryptographic_generator
-from labeldp.mechanisms.release_store import array_digest
 
 # The trapezoid rule converges geometrically for such smooth integrands: at a step of 0.2 standard
 # deviations and 9 of margin, log Q is off by less than 1e-13 (checked against 25-digit quadrature).
@@ -202,75 +196,6 @@ def _check_fit(
         )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Defense:
-    """Treatment of an input that comes again; by default it gets new noise.
-
-    Attributes:
-        cached: Repeat the first answer, "no answer" included; this needs memory for each input.
-        limit: Give at most this many answers about one input.
-        key: Secret, at least 16 bytes: the noise is a keyed hash of the input, the same in every
-            replica. With the key the noise can be subtracted: guard it like the labels, and replace
-            it when votes change.
-    """
-
-    cached: bool = False
-    limit: int | None = None
-    key: bytes | None = field(default=None, repr=False)
-
-    def __post_init__(self) -> None:
-        if self.limit is not None:
-            _validate.whole(minimum=1, limit=self.limit)
-        if self.key is not None and (not isinstance(self.key, bytes) or len(self.key) < 16):
-            raise ValueError(
-                "key must be at least 16 secret bytes, such as secrets.token_bytes(32): noise from "
-                "a key that can be guessed can be subtracted"
-            )
-
-
-def exact_fingerprint(features: NDArray[Any]) -> bytes:
-    """Digest of an input's type, shape and bytes."""
-    return bytes.fromhex(array_digest(features))
-
-
-@dataclass(kw_only=True, eq=False)
-class AnsweringService:
-    """Answers questions about inputs from an ensemble's votes, behind one defense."""
-
-    vote: Callable[[NDArray[Any]], NDArray[Any]]  # features [N, ...] to votes [N, K]
-    aggregator: Aggregator
-    defense: Defense
-    generator: np.random.Generator
-    fingerprint: Callable[[NDArray[Any]], bytes] = exact_fingerprint  # recognizes an input
-    drawn: int = field(default=0, init=False)  # different noise draws, which a budget must pay for
-    _earlier: dict[bytes, list[int]] = field(default_factory=dict, init=False, repr=False)
-
-    def answer(self, features: Array) -> NDArray[np.int64]:
-        """Answer questions [N, ...] in order; labels [N], -1 without an answer."""
-        inputs = as_numpy(features)
-        answers = zip(map(self.fingerprint, inputs), self.vote(inputs), strict=True)
-        return np.array([self._answer_one(*each) for each in answers], dtype=np.int64)
-
-    def _answer_one(self, fingerprint: bytes, votes: NDArray[Any]) -> int:
-        earlier = self._earlier.setdefault(fingerprint, [])
-        defense = self.defense
-        noise = self.generator
-        if defense.limit is not None and len(earlier) >= defense.limit:
-            label = NO_ANSWER
-        elif defense.cached and earlier:
-            label = earlier[0]
-        else:
-            if defense.key is not None:
-                # A hash that anybody can compute would let them subtract the noise.
-                digest = hmac.digest(defense.key, fingerprint, "sha256")
-                noise = cryptographic_generator(digest[:KEY_BYTES])
-            if defense.key is None or not earlier:  # keyed noise is drawn once
-                self.drawn += 1
-            label = int(self.aggregator.answer(votes[None], generator=noise)[0])
-        earlier.append(label)
-        return label
-
-
 def counted_answers(
     votes: NDArray[Any],
     *,
@@ -316,72 +241,3 @@ def measure_reconstruction(
         "error": float(np.mean(errors)),
         "milliseconds": 1000 * seconds / (repeats * len(votes)),
     }
-
-
-def measure_defenses(
-    votes: NDArray[np.integer[Any]],
-    *,
-    noise_std: float,
-    questions: int,
-    generator: np.random.Generator,
-) -> list[dict[str, Any]]:
-    """Attack GNMax behind each defense.
-
-    The attacker sends `questions` queries to each of the histograms [N, K], the inputs.
-
-    Returns:
-        For each defense the mean `error` of the attack that repeats one question, `error_evaded`
-        where it changes the input a little each time, and the `draws` of noise for each input,
-        which the privacy budget pays for.
-    """
-    defenses = {
-        "none": Defense(),
-        "cached answers": Defense(cached=True),
-        "noise keyed by input": Defense(key=generator.bytes(32)),
-        "at most 20 answers": Defense(limit=20),
-    }
-    rows = []
-    for name, defense in defenses.items():
-        attacked, evaded = (
-            AnsweringService(
-                vote=lambda features: votes[features[:, 0].astype(int)],
-                aggregator=GNMax(noise_std=noise_std),
-                defense=defense,
-                generator=generator,
-            )
-            for _ in range(2)
-        )
-        rows.append(
-            {
-                "defense": name,
-                "error": _attack(attacked, votes, noise_std, questions),
-                "error_evaded": _attack(evaded, votes, noise_std, questions, drift=1e-6),
-                "draws": attacked.drawn / len(votes),
-            }
-        )
-    return rows
-
-
-def _attack(
-    service: AnsweringService,
-    votes: NDArray[Any],
-    noise_std: float,
-    questions: int,
-    *,
-    drift: float = 0.0,
-) -> float:
-    """Mean error of the votes [N, K] that repeated answers reveal.
-
-    `drift` changes an input from one question to the next, which no teacher notices.
-    """
-    errors = []
-    changes = drift * np.arange(questions)
-    for index, row in enumerate(votes):
-        labels = service.answer(np.column_stack([np.full(questions, float(index)), changes]))
-        counts = np.bincount(labels[labels != NO_ANSWER], minlength=len(row))[None]
-        try:
-            found = reconstruct(counts, noise_std, int(row.sum()))
-        except ValueError:  # so many equal answers can't be fresh ones: they are worth one
-            found = reconstruct(np.minimum(counts, 1), noise_std, int(row.sum()))
-        errors.append(error_rate(found, row[None])[0])
-    return float(np.mean(errors))

@@ -40,7 +40,6 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, count_vot
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.vote_leakage import (
     counted_answers,
-    measure_defenses,
     measure_reconstruction,
     queries_within_budget,
     reconstruct,
@@ -57,6 +56,8 @@ from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate import fit_forest
 from labeldp.trainers.methods.pate_settings import ForestSettings
 
+#: What a service that recognizes an input leaves of many answers about it: so many fresh ones.
+DEFENSES = {"cached answers, or noise keyed by the input": 1, "at most 20 answers": 20}
 #: Below this share of agreeing teachers the attack guesses that a person is in the group.
 CONSENSUS = 0.75
 #: Shares of a group that the learned attacker estimates, each among half of the people.
@@ -311,12 +312,15 @@ def run_study(
     else:
         guarded = "own teachers on Adult"
         votes = trained[0][1].others[:16]
-    defenses = measure_defenses(
-        votes,
-        noise_std=study.noise_std,
-        questions=study.questions,
-        generator=generator,
-    )
+    attack: dict[str, Any] = {
+        "noise_std": study.noise_std,
+        "repeats": study.repeats,
+        "generator": generator,
+    }
+    defenses = [
+        {"defense": defense, **measure_reconstruction(votes, answers=fresh, **attack)}
+        for defense, fresh in (("none", study.questions), *DEFENSES.items())
+    ]
     costs = _cost_rows(study, histograms, generator)
     private_folder(results)
     if costs:

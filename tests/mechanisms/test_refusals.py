@@ -44,7 +44,6 @@ from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import price_for_any_votes
 from labeldp.mechanisms.pate.decisions import Decisions
 from labeldp.mechanisms.pate.published_cost import AnswerPrice, ReleaseNoise, public_rule
-from labeldp.mechanisms.pate.vote_leakage import Defense
 from labeldp.mechanisms.randomness import (
     SecureGenerator,
     SeededNoise,
@@ -467,8 +466,6 @@ OF_VOTES: list[Row] = [
     (FOUND, {"num_teachers": 5}, "cannot come from 5 teachers at noise_std 40.*check"),
     (FOUND, {"noise_std": 1e-6}, "too small beside"),
     (CHANCES, {"votes": [3]}, r"votes has shape \(1,\)"),
-    (partial(Defense, key=bytes(16)), {"key": bytes(15)}, "at least 16 secret bytes"),
-    *out_of_range(partial(Defense, limit=1), limit=[0]),
 ]
 
 

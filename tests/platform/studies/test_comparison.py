@@ -244,7 +244,7 @@ def test_everything_is_measured(
         "answers",
         "budget: epsilon 1.97, delta 1e-05",
     ]
-    assert found["defenses"][0]["defense"] == "none"
+    assert [row["answers"] for row in found["defenses"]] == [50, 1, 20]
     assert found["defended_votes"] == "published mnist"
     report = Path(found["report"]).read_text()
     service = GNMax(noise_std=40.0)
