@@ -5,9 +5,8 @@ without a split the user states what to hold out (`HoldOut`), and the classes ar
 or by the user, never read off the labels. To hold rows out in silence would publish their labels,
 and to count the classes would publish which there are.
 
->>> splits = read_arrays([[1.0], [3.0]], ["no", "yes"], classes=["no", "yes"])
->>> splits.train_features.tolist(), splits.train_labels.tolist(), splits.class_names
-([[-1.0], [1.0]], [0, 1], ('no', 'yes'))
+>>> own_rows([[1.0], [3.0]], num_classes=2, keep=()).train_features.tolist()
+[[-1.0], [1.0]]
 >>> label_numbers(np.array([2.0, 1.0]), ("1", "2"), what="mine.csv column 'y'").tolist()
 [1, 0]
 """
@@ -297,82 +296,38 @@ def label_numbers(
     return places
 
 
-def read_arrays(
-    features: object,
-    labels: object,
-    *,
-    classes: int | Sequence[Hashable],
-    drop: Sequence[str] = (),
-    keep: Sequence[str] = (),
-    text: TextColumns = TextColumns.TFIDF,
-) -> Splits:
-    """Return rows in memory, all to train on, with the preprocessing that made their features.
-
-    Args:
-        features: X. Numbers [N, D] as an array, a sparse matrix, a tensor or lists, NaN where one
-            is missing; a DataFrame or a mapping of names to columns, whose text becomes categories
-            and whose dates become days; uint8 images [N, H, W], [N, C, H, W]
-            or [N, H, W, C].
-        labels: y [N], each of them one of the classes; secret.
-        classes: The set of classes, which is public: how many, for labels 0..K-1; or all of them
-            in order, values of any kind that can be compared.
-        drop: Columns of a DataFrame that are left out.
-        keep: Columns of a DataFrame that are features although they look like identifiers.
-        text: What becomes of columns of sentences.
-    """
-    classes = int(classes) if isinstance(classes, int | np.integer) else list(classes)
-    names = None if isinstance(classes, int) else tuple(map(str, classes))
-    # A list as it is: as an array, one text would make texts of all.
-    listed = np.array(labels, dtype=object) if isinstance(labels, list) else labels
-    array = array_of(listed, what="y")
-    if array.ndim == 2 and array.shape[1] == 1:
-        array = array[:, 0]
-    if array.ndim != 1:
-        raise ValueError(f"y has shape {array.shape}; it must be [N], one label per row")
-    places = label_numbers(array, classes, what="y")
-    rows = OwnRows(features=_features(features, drop), labels=places)
-    if len(rows) != len(places):
-        raise ValueError(
-            f"X has {len(rows)} rows and y {len(places)}; there must be one label per row"
-        )
-    for name in keep:
-        if not isinstance(rows.features, dict) or name not in rows.features:
-            raise ValueError(f"keep names {name!r}, but X has no such column; leave it out of keep")
-    # The labels are places by now.
-    count = classes if isinstance(classes, int) else len(classes)
-    source = OwnSource(keep=tuple(keep), hold_out=HoldOut.NONE, classes=count, text=text)
-    return replace(_splits_of(rows, source, where="X"), class_names=names)
-
-
 def own_rows(
     rows: Any, *, num_classes: int, keep: Sequence[str], text: TextColumns = TextColumns.TFIDF
 ) -> Splits:
-    """Read X without labels, none of which has a part in preparing rows."""
-    placeholder = np.zeros(np.shape(rows)[0], dtype=np.int64)
-    return read_arrays(rows, placeholder, classes=num_classes, keep=keep, text=text)
+    """Return rows in memory, all to train on, with the preprocessing that made their features.
 
+    Their labels are zeros: none has a part in preparing rows.
 
-def _features(features: object, drop: Sequence[str]) -> RawFeatures:
-    named = by_name(features)
-    if named is None:
-        if drop:
-            raise ValueError(
-                f"drop is {', '.join(drop)}, but X is a {type(features).__name__} without "
-                "names of columns; give a DataFrame, or leave the columns out yourself"
-            )
-        matrix = array_of(features, what="X")
-        with suppress(TypeError, ValueError):  # what holds no numbers is refused by its type
-            return matrix.astype(np.float64) if matrix.dtype == object else matrix
-        return matrix
-    missing = [name for name in drop if name not in named]
-    if missing:
-        raise ValueError(
-            f"drop names {missing[0]!r}, but X has no such column (it has {', '.join(named)})"
-        )
-    columns = {name: column_values(name, each) for name, each in named.items() if name not in drop}
-    if not columns:
-        raise ValueError("X has no column; give at least one")
-    return columns
+    Args:
+        rows: X. Numbers [N, D] as an array, a sparse matrix, a tensor or lists, NaN where one is
+            missing; a DataFrame or a mapping of names to columns, whose text becomes categories and
+            whose dates become days; uint8 images [N, H, W], [N, C, H, W] or [N, H, W, C].
+        num_classes: K.
+        keep: Columns of a DataFrame that are features although they look like identifiers.
+        text: What becomes of columns of sentences.
+    """
+    features: RawFeatures
+    named = by_name(rows)
+    if named is not None:
+        features = {name: column_values(name, column) for name, column in named.items()}
+        if not features:
+            raise ValueError("X has no column; give at least one")
+    else:
+        features = array_of(rows, what="X")
+        if features.dtype == object:
+            with suppress(TypeError, ValueError):  # what holds no numbers is refused by its type
+                features = features.astype(np.float64)
+    for name in keep:
+        if named is None or name not in named:
+            raise ValueError(f"keep names {name!r}, but X has no such column; leave it out of keep")
+    source = OwnSource(keep=tuple(keep), hold_out=HoldOut.NONE, classes=num_classes, text=text)
+    labels = np.zeros(np.shape(rows)[0], dtype=np.int64)
+    return _splits_of(OwnRows(features=features, labels=labels), source, where="X")
 
 
 Fitted = TypeVar("Fitted", Numbers, Columns)

@@ -13,13 +13,12 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-import torch
 from numpy.typing import NDArray
 from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.labelled_data import LabelledData, load_own
-from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, read_arrays
+from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, own_rows
 from labeldp.trainers.data.own_files import (
     HoldOut,
     OwnSource,
@@ -304,43 +303,21 @@ BAD_PAIRS: list[tuple[Any, Any, dict[str, Any], str]] = [
 ]
 
 
-NAMES = np.array(["no", "yes"] * 10)
-
-
 def frame(**changes: Any) -> pd.DataFrame:
     columns = {"age": range(20), "color": ["red", "green"] * 10, "member": [True, False] * 10}
     return pd.DataFrame({**columns, **changes})
 
 
 def test_a_frame_of_numbers_and_text() -> None:
-    splits = read_arrays(frame(name="x"), pd.Series(NAMES), classes=("yes", "no"), drop=["name"])
+    splits = own_rows(frame(), num_classes=2, keep=["age"])
     assert splits.train_features.shape == (20, 1 + 2 + 2)
-    assert splits.train_labels.tolist() == [1, 0] * 10
     assert splits.preprocessing is not None
-    # Rows as they were given, what was left out among them.
-    again = splits.preprocessing(frame(name="y"))
+    again = splits.preprocessing(frame())
     np.testing.assert_array_equal(again, splits.train_features)
 
 
-@pytest.mark.parametrize(
-    ("labels", "classes"),
-    [
-        ([3, 7] * 10, [3, 7]),
-        (np.array([3.0, 7.0] * 10), [3, 7]),
-        ([False, True] * 10, [False, True]),
-        (pd.Categorical(["a", "b"] * 10), ["a", "b"]),
-        (np.array([0, 1] * 10), 2),
-        (torch.tensor([0, 1] * 10), 2),
-        (np.array([[0], [1]] * 10), 2),
-    ],
-)
-def test_labels_of_any_kind(labels: Any, classes: Any) -> None:
-    splits = read_arrays(TABLE, labels, classes=classes)
-    assert splits.train_labels.tolist() == [0, 1] * 10 and splits.num_classes == 2
-
-
 def test_rows_are_held_out_only_on_request() -> None:
-    splits = read_arrays(TABLE, NAMES, classes=["no", "yes"])
+    splits = own_rows(TABLE, num_classes=2, keep=())
     assert (len(splits.train_labels), len(splits.test_labels)) == (20, 0)
     first, second = (held_out(20, seed=seed) for seed in (0, 5))
     assert first.sum() == second.sum() == 4 and (first != second).any()
@@ -350,23 +327,14 @@ def test_rows_are_held_out_only_on_request() -> None:
         OwnSource(path="a.csv", hold_out=HoldOut.PUBLIC, hold_out_seed=-1)
 
 
-#: Features and labels in memory likewise.
+#: Features in memory likewise.
 BAD_FEATURES: list[tuple[Any, str]] = [
-    (TABLE[:7], "X has 7 rows and y 20; there must be one label per row"),
     (TABLE[:, 0], r"X: features are float64 of shape \(20,\); .* X\.reshape"),
     (np.where(TABLE == 1, np.inf, TABLE).astype(np.float16), "row 0, column 1 is inf"),
     ([[1.0], [2.0, 3.0]] * 10, "X can't be read as an array"),
     ([["a"]] * 20, "tables must be real numbers"),
     (TABLE.astype("datetime64[s]"), "a DataFrame of dates"),
     (frame().iloc[:, :0], "X has no column"),
-]
-BAD_LABELS: list[tuple[Any, Any, str]] = [
-    (["no", "HIV"] * 10, ["no", "yes"], r"y row 1 is not one of .*\(10 of 20 rows"),
-    ([*NAMES[:19], None], ["no", "yes"], "y row 19 is not one of"),
-    ([*NAMES[:19], ["HIV"]], ["no", "yes"], "y"),
-    ([0, 8391] * 10, 2, "y row 1 is not one of the stated classes 0 to 1"),
-    (NAMES, ["yes", "yes"], "at least two, each once"),
-    (NAMES[:, None].repeat(2, 1), 2, r"y has shape \(20, 2\)"),
 ]
 REFUSED: list[tuple[Callable[[Path], object], str]] = [
     *((partial(from_npz, **given), words) for given, words in BAD_ARRAYS),
@@ -376,13 +344,8 @@ REFUSED: list[tuple[Callable[[Path], object], str]] = [
     ),
     *((partial(read, text=text, **said), words) for text, said, words in BAD_TEXTS),
     *((partial(read_two, features=x, labels=y, **said), words) for x, y, said, words in BAD_PAIRS),
-    (lambda _: read_arrays(TABLE, NAMES, classes=CLASSES, drop=["a"]), "X is a ndarray without"),
-    (lambda _: read_arrays(frame(), NAMES, classes=CLASSES, drop=["a"]), "drop names 'a', but X"),
-    *((lambda _, x=x: read_arrays(x, NAMES, classes=CLASSES), words) for x, words in BAD_FEATURES),
-    *(
-        (lambda _, y=y, of=of: read_arrays(TABLE, y, classes=of), words)
-        for y, of, words in BAD_LABELS
-    ),
+    (lambda _: own_rows(frame(), num_classes=2, keep=["a"]), "keep names 'a', but X"),
+    *((lambda _, x=x: own_rows(x, num_classes=2, keep=()), words) for x, words in BAD_FEATURES),
 ]
 
 

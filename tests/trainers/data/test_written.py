@@ -24,7 +24,7 @@ from labeldp.trainers.data.columns import (
 )
 from labeldp.trainers.data.files import DataFileError
 from labeldp.trainers.data.labelled_data import load_own
-from labeldp.trainers.data.own_data import label_numbers, read_arrays
+from labeldp.trainers.data.own_data import label_numbers
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.tables import csv_table, parquet_table
@@ -86,13 +86,9 @@ def test_positions_are_no_names_and_equal_names_no_two_classes() -> None:
         label_numbers(np.array([0, 1]), ("no", "yes"), what="y")
     for classes in (("1", "1.0"), ("True", "true"), ("a", "a ")):
         with pytest.raises(ValueError, match="at least two, each once"):
-            read_arrays([[1.0], [2.0]], ["a", "a"], classes=classes)
+            label_numbers(np.array(["a"]), classes, what="y")
         with pytest.raises(ValueError, match="name two or more that differ"):
             class_numbers(["a"], classes)
-    # One text makes no texts of the numbers beside it.
-    assert read_arrays([[1.0]] * 3, [1, "a", 2.0], classes=[1, 2, "a"]).train_labels.tolist() == [
-        *(0, 2, 1)
-    ]
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
