@@ -267,7 +267,6 @@ class Tracker:
         *,
         metrics: Mapping[str, float],
         files: Sequence[Path],
-        private: Sequence[Path] = (),
         texts: Mapping[str, str],
         finished: bool,
     ) -> None:
@@ -286,8 +285,6 @@ class Tracker:
             self._client.set_tag(self.parent_run_id, INFINITE, ", ".join(infinite))
         for path in files:
             self._client.log_artifact(self.parent_run_id, str(path))
-        for path in private:
-            self._client.log_artifact(self.parent_run_id, str(path), "private")
         for name, text in texts.items():
             self._client.log_text(self.parent_run_id, text, name)
         status = _FINISHED if finished else _FAILED

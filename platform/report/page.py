@@ -1,4 +1,4 @@
-"""The report of a sweep: a page, a figure, a table, and in `private/` a page of audits.
+"""The report of a sweep: a page, a figure and a table.
 
 The page is one HTML file that stands alone, for a desk, a telephone and paper. Nothing is fetched
 from elsewhere: figures, styles and the few lines of script are inside, and without the script
@@ -6,7 +6,7 @@ everything is there but sorting. The templates escape every name that users chos
 is made of public records (`publish.public_records`).
 
 Of what was made of true labels the owner's report holds one thing: epsilon_m, which the canaries'
-random labels went into. The page of audits has the rest.
+random labels went into. Run cards have the rest.
 """
 
 import math
@@ -24,8 +24,6 @@ from labeldp.platform.records.progress import duration
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord, csv_text, write_text
 from labeldp.platform.report.card import (
     DAGGER,
-    attack_of,
-    audits_of,
     facts,
     guess_of,
     render,
@@ -67,10 +65,7 @@ from labeldp.platform.settings.metrics import (
     is_rare,
     share_text,
 )
-from labeldp.trainers.data.files import inner_folder, private_folder
 
-#: Words of the glossary on the page of audits.
-_WORDS = ("epsilon", "epsilon_m", "ceiling", "canary", "one-run audit", "as published")
 #: Words for who does not see the figure.
 _LEARNED = "Shares of settings in the variance; accuracy along each setting"
 #: More run cards than this lie in a fold of their own.
@@ -105,7 +100,6 @@ def page(
     running: bool = False,
     left: int | None = None,
     choose_by: ChooseBy | None = None,
-    audits: bool = False,
 ) -> str:
     """Return the page of a sweep's trials, failed ones too.
 
@@ -118,7 +112,6 @@ def page(
         running: Whether the sweep still runs.
         left: Number of trials that are still to run; None where that is not known.
         choose_by: Figure by which trials are compared; the default of the data if None.
-        audits: Whether the page of audits lies beside it.
     """
     owner = audience is Audience.OWNER
     found = points(records, choose_by=choose_by)
@@ -150,7 +143,6 @@ def page(
         data_sets=sorted({str(record.config.get("data.name", "")) for record in records} - {""}),
         finding=finding(records, ledger=ledger, choose_by=choose_by, with_attack=owner),
         leagues=sorted({record.features_from.words for record in records if record.finished}),
-        audits=audits and owner,
         styles=styles,
         figure=svg(name, trade_off, found, looks, attack=attack) if found else None,
         attack=attack,
@@ -339,21 +331,15 @@ def write_report(
     title: str,
     choose_by: ChooseBy | None = None,
     **facts: Any,
-) -> list[Path]:
-    """Write `REPORT_FILES`, and the owner's page of audits in `private/`, which is returned.
-
-    All files are for their owner alone, whatever was there before; `facts` are as in `page`.
-    """
+) -> None:
+    """Write `REPORT_FILES` and figures, for their owner alone; `facts` are as in `page`."""
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / name for name in REPORT_FILES)
     with rc_context(RC):
         save(trade_off(found, styles_of(found), attack=True, title=title), figure)
     _write_table(found, {record.hash: record for record in records}, table)
-    private = _write_audits(records, folder=folder / "private", title=title)
     write_figures(records, folder)
-    facts |= {"title": title, "choose_by": choose_by, "audits": bool(private)}
-    write_text(html, page(records, **facts))
-    return private
+    write_text(html, page(records, title=title, choose_by=choose_by, **facts))
 
 
 def _write_table(points: Sequence[Point], records: Mapping[str, TrialRecord], path: Path) -> None:
@@ -368,29 +354,3 @@ def _write_table(points: Sequence[Point], records: Mapping[str, TrialRecord], pa
         rows.append({**first, **theirs, **own, **row_of(point)})
     # Nine digits, without those that sums of floats leave behind.
     write_text(path, csv_text(pd.DataFrame(rows), float_format="%.9g"))
-
-
-def _write_audits(records: Sequence[TrialRecord], *, folder: Path, title: str) -> list[Path]:
-    """Write the page of audits; nothing if no trial was audited."""
-    finished = sorted(
-        (record for record in records if record.finished),
-        key=lambda record: (record.metrics["epsilon"], record.variant),
-    )
-    rows = [
-        (title_of(r), {"epsilon": bound(r.metrics["epsilon"]), **attack_of(r), **audits})
-        for r in finished
-        if (audits := audits_of(r))
-    ]
-    if not rows:
-        return []
-    inner_folder(folder)
-    private_folder(folder)
-    made = render(
-        "audits.html.jinja",
-        title=title,
-        columns=list(dict.fromkeys(name for _, cells in rows for name in cells)),
-        rows=rows,
-        terms=_WORDS,
-    )
-    write_text(folder / "audits.html", made)
-    return [folder / "audits.html"]

@@ -386,7 +386,7 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
     except ValueError:  # the ledger can't be read from the disk: the sweep ends without its words
         releases = []
     found = finding(list(records.values()), ledger=facts, choose_by=plan.choose_by)
-    private = write_report(
+    write_report(
         list(records.values()),
         folder=folder.path,
         title=plan.sweep.name,
@@ -405,7 +405,6 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
             **facts,
         },
         files=[folder.path / name for name in REPORT_FILES],
-        private=private,
         texts={"ledger.json": ledger_json(charges)},
         finished=finished == plan.cost.trials,
     )

@@ -92,9 +92,8 @@ def test_links_are_refused(name: str, tmp_path: Path) -> None:
 
 
 def report(folder: Path) -> None:
-    audited = {"epsilon_m_paper_low": 0.1, "epsilon_m_paper_high": 1.0}
     folder.mkdir(exist_ok=True)
-    write_report([a_record("a", figures=audited)], folder=folder, title="small")
+    write_report([a_record("a")], folder=folder, title="small")
 
 
 def model(folder: Path) -> None:
@@ -109,7 +108,6 @@ def state(folder: Path) -> None:
     ("write", "name"),
     [
         *((report, name) for name in ("report.html", "pareto.png", "pareto.csv")),
-        *((report, name) for name in ("private", "private/audits.html")),
         *((model, name) for name in ("models", "models/ab")),
         *((state, name) for name in ("states", "states/ab.state")),
     ],

@@ -16,7 +16,7 @@ from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import default_uri
-from labeldp.platform.report.card import audits_of, facts, public_card, run_card
+from labeldp.platform.report.card import facts, public_card, run_card
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience, read_folder
 from labeldp.platform.report.page import page, write_report
@@ -47,7 +47,6 @@ AUDITS: dict[str, Any] = {
     **{"private/one_run_guesses": 50.0, "private/one_run_correct": 37.0},
     **{"private/label_inference_accuracy": 0.234, "private/label_inference_advantage": 0.1229},
 }
-AUDITED = {"epsilon_m_paper_low": 0.1, "epsilon_m_paper_high": 1.0}
 
 
 def some_records() -> list[TrialRecord]:
@@ -74,9 +73,9 @@ def rows_of(path: Path) -> list[dict[str, str]]:
 
 def written(folder: Path, records: list[TrialRecord], **facts: Any) -> tuple[Any, Page]:
     folder.mkdir(exist_ok=True)
-    private = write_report(records, folder=folder, **{"title": "small", **facts})
+    write_report(records, folder=folder, **{"title": "small", **facts})
     html, png, csv = (folder / name for name in REPORT_FILES)
-    done = SimpleNamespace(html=html, pareto_png=png, pareto_csv=csv, private=private)
+    done = SimpleNamespace(html=html, pareto_png=png, pareto_csv=csv)
     return done, Page(done.html.read_text())
 
 
@@ -102,16 +101,14 @@ def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
 
 
 def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> None:
-    names = ("report.html", "pareto.png", "pareto.csv", "private/audits.html")
-    (tmp_path / "private").mkdir(mode=0o755)
+    names = ("report.html", "pareto.png", "pareto.csv")
     for name in names:
         (tmp_path / name).write_text("old")
         (tmp_path / name).chmod(0o644)
-    written(tmp_path, [a_record("a", figures=AUDITED)])
+    written(tmp_path, [a_record("a")])
     for name in names:
         assert (tmp_path / name).read_bytes() != b"old"
         assert mode(tmp_path / name) == 0o600, name
-    assert mode(tmp_path / "private") == 0o700
 
 
 @pytest.fixture
@@ -163,24 +160,8 @@ def test_bad_stores_are_refused(
     assert not (tmp_path / "nowhere").exists() and not Path(out).exists()
 
 
-def test_the_owners_page_has_every_audit_and_the_report_none(tmp_path: Path) -> None:
-    bare = {**AUDITS, "epsilon_m_paper_high": math.inf}
-    records = [
-        audited("a"),
-        a_record("b", variant="no <privacy>", epsilon=math.inf, **bare),
-        a_record("c", finished=False, reason="x"),
-    ]
-    done, shown = written(tmp_path, records)
-    (page,) = done.private
-    text = page.read_text()
-    assert "not for release" in text and "no &lt;privacy&gt;" in text
-    heads, first, second = Page(text).tables[0]
-    assert len(heads) == len(first) == len(second)
-    assert heads[:3] == ["model", "epsilon", "epsilon_m"]
-    for cell in audits_of(records[0]).values():
-        assert cell in first
-    assert "0.500 to infinite" in second
-    assert "audits.html in the folder for private things" in shown.text
+def test_the_report_has_no_audit(tmp_path: Path) -> None:
+    _, shown = written(tmp_path, [audited("a"), a_record("c", finished=False, reason="x")])
     assert not re.search(r"0\.7654|0\.77|0\.8768|0\.88|0\.9173|0\.92|0\.9589", shown.text)
 
 
