@@ -52,21 +52,23 @@ _NUMBERS_AT_ONCE = 10_000_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
-    """Persons with several rows, who pay for all of their labels together.
+    """Who pays: persons, for all labels of their rows together, or each label for itself.
 
     Attributes:
-        persons: Number of each row's person [N].
+        persons: Number of each row's person [N]; None where each label pays for itself.
         names: Of the persons [P].
         kept: Places of the rows whose labels are used [M]; None for all.
     """
 
-    persons: Persons
-    names: NDArray[np.str_]
+    persons: Persons | None = None
+    names: NDArray[np.str_] | None = None
     kept: NDArray[np.intp] | None = None
 
     @classmethod
     def of(cls, groups: object, *, count: int, most: int | None) -> "Groups":
-        """Return the persons of N rows, of whom `most` rows each are used, or all."""
+        """Return the persons of N rows, of whom `most` rows each are used, or all; or nobody."""
+        if groups is None:
+            return cls()
         persons, names = numbered(groups)
         if len(persons) != count:
             raise ValueError(f"groups names {len(persons)} persons for {count} rows; one for each")
@@ -76,14 +78,16 @@ class Groups:
         return cls(persons=persons, names=names, kept=kept_rows(persons, most=most, seed=0))
 
     @property
-    def used(self) -> Persons:
-        """Numbers of the persons of the rows that are used [M]."""
-        return self.persons if self.kept is None else self.persons[self.kept]
+    def used(self) -> Persons | None:
+        """Numbers of the persons of the rows that are used [M]; None without persons."""
+        if self.persons is None or self.kept is None:
+            return self.persons
+        return self.persons[self.kept]
 
     @property
     def most(self) -> int:
         """The most labels of a person that share epsilon; sums take all for the price of one."""
-        return 1 if self.kept is None else int(np.bincount(self.used).max())
+        return 1 if self.used is None or self.kept is None else int(np.bincount(self.used).max())
 
     def rows_of(self, rows: Any) -> Any:
         """Return those of N rows that are used."""

@@ -34,7 +34,7 @@ from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
-from labeldp.platform.api.paid_fits import FitAccount, Handed, PaysForLabels, is_table
+from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.settings.configuration import TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (
@@ -211,10 +211,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             check_learner(self.estimator)
         grouped = self._grouped(groups, method, account, len(places))
         every = rows_of_x
-        if grouped is not None:
-            rows_of_x = grouped.rows_of(rows_of_x)
-            places = grouped.rows_of(places)
-        most = 1 if grouped is None else grouped.most
+        rows_of_x = grouped.rows_of(rows_of_x)
+        places = grouped.rows_of(places)
+        most = grouped.most
         models = self._models()
         # Boosting fits all numbers, and takes the longest.
         rehearsed = [
@@ -283,7 +282,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             classes=repr(classes.tolist()),
             fingerprint=data.fingerprint,
             canaries=self.canaries,
-            groups=grouped,
         ) as fit_labels:
             if isinstance(stated, str) and stated == fitting.PUBLISH:
                 fit_labels.release(PublishedClasses(num_classes=len(classes)))
@@ -351,7 +349,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.epsilon_ = fitted.origin.epsilon
         self.delta_ = fitted.origin.delta
         self._account = FitAccount(
-            handed=Handed(),
             columns=tuple(map(str, rows.columns)),
             elsewhere=self._paid_elsewhere(),
             unit=releases[0].ledger[0].unit,
@@ -447,10 +444,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
 
     def _grouped(
         self, groups: object, method: NamedMethod, account: FitAccount, count: int
-    ) -> Groups | None:
+    ) -> Groups:
         """The persons of the rows, and which rows are used: all for sums, without which few are."""
         if groups is None and not account.copies:
-            return None
+            return Groups()
         given = "groups are given" if groups is not None else "a row is given twice"
         if not method.persons or self.canaries:
             what = "PATE's teachers share labels row by row: a person would change many votes"

@@ -6,18 +6,12 @@
 >>> print(release.ledger[0])
 1 release of subsets of the classes: epsilon 2 for each of 4 labels, paid now
 
-The price of a mechanism (`epsilon`) is by its name and numbers, or of objects.
-
->>> epsilon("laplace", scale=1.0), round(epsilon("gaussian", noise_std=5.0, delta=1e-5), 3)
-(2.0, 1.061)
->>> round(epsilon("rr", keep_probability=0.75, classes=2), 4)
-1.0986
 >>> from labeldp.mechanisms import LaplaceNoise
 >>> epsilon(LaplaceNoise(epsilon=0.5, num_classes=10), LaplaceNoise(epsilon=1.0, num_classes=10))
 1.5
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,12 +20,12 @@ import pandas as pd
 from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 
-from labeldp.mechanisms import _validate, calibration
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.posterior import posterior
-from labeldp.mechanisms.randomized_response import RandomizedResponse, epsilon_from_keep_probability
+from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
@@ -234,65 +228,29 @@ def privatize(
             "one-dimensional, a label for each row (of a table take one column, table['outcome'])"
         )
     numbers = class_numbers(labels, names)
-    grouped = None
-    if groups is not None:
-        grouped = Groups.of(groups, count=len(numbers), most=max_labels_per_person)
-    share = epsilon if grouped is None else epsilon / grouped.most
+    grouped = Groups.of(groups, count=len(numbers), most=max_labels_per_person)
+    share = epsilon / grouped.most
     mechanism = mechanism_for(method, epsilon=share, delta=delta, num_classes=len(names))
     vault = LabelVault(
-        labels=numbers if grouped is None else grouped.rows_of(numbers),
-        num_classes=len(names),
-        persons=None if grouped is None else grouped.used,
+        labels=grouped.rows_of(numbers), num_classes=len(names), persons=grouped.used
     )
     release = vault.release(mechanism, noise=SecureEntropy())
-    unit = "label" if grouped is None else "person"
+    unit = "label" if groups is None else "person"
     (charge,) = vault.charges()
     return LabelRelease(
         mechanism=mechanism,
         values=release.values,
         classes=tuple(names),
         ledger=(line_of(charge, num_labels=vault.num_people, delta=delta, unit=unit),),
-        kept=None if grouped is None else grouped.kept,
+        kept=grouped.kept,
         count=len(numbers),
     )
 
 
 @_validate.plain_numbers
-def epsilon(what: str | Priced, /, *more: Priced, **numbers: float) -> float:
-    """Return epsilon of a mechanism, or of several on the same labels.
+def epsilon(*mechanisms: Priced, delta: float = USUAL_DELTA) -> float:
+    """Return epsilon of mechanisms together on the same labels.
 
-    Args:
-        what: `laplace`, `gaussian`, `rr` or `bit_flip`, with its numbers by name; or a mechanism.
-        *more: Further mechanisms.
-        **numbers: `scale` or `noise_std` of laplace, `noise_std` and `delta` of gaussian,
-            `keep_probability` and `classes` of rr, `flip_probability` of bit_flip; `delta` of
-            mechanisms that are not pure.
-
-    Returns:
-        Epsilon at that delta; infinite if the probability of failure exceeds delta.
-
-    Raises:
-        ValueError: An unknown name, or a number out of range.
-        TypeError: Too many or too few numbers.
+    It is infinite if their probability of failure exceeds delta.
     """
-    if not isinstance(what, str):
-        return epsilon_of_prices([what, *more], **{"delta": USUAL_DELTA, **numbers})
-    if what not in _BY_NAME:
-        raise ValueError(f"{what!r} is not the name of a mechanism; {near_miss(what, _BY_NAME)}")
-    return _BY_NAME[what](**numbers)
-
-
-def _gaussian(*, noise_std: float, delta: float = USUAL_DELTA) -> float:
-    return calibration.price_gaussian(noise_std=noise_std, delta=delta)
-
-
-def _randomized_response(*, keep_probability: float, classes: int) -> float:
-    return epsilon_from_keep_probability(keep_probability=keep_probability, num_classes=classes)
-
-
-_BY_NAME: dict[str, Callable[..., float]] = {
-    "laplace": calibration.price_laplace,
-    "gaussian": _gaussian,
-    "rr": _randomized_response,
-    "bit_flip": calibration.price_bit_flip,
-}
+    return epsilon_of_prices(mechanisms, delta=delta)

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,18 +110,8 @@ _FITS = ("fit", "fit_predict", "fit_transform", "partial_fit")
 _SENDING = ("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed")
 
 
-class Handed(NamedTuple):
-    """How labels came; `transformed`: X comes out of a pipeline, and its rows name nobody.
-
-    `uncounted`: what true labels decided beside the fit, in words; empty for nothing.
-    """
-
-    transformed: bool = False
-    uncounted: str = ""
-
-
-def handed_labels(model: object, *, cloned: bool) -> Handed:
-    """Read off the call stack who hands labels to the model's `fit`.
+def handed_labels(model: object, *, cloned: bool) -> "FitAccount":
+    """Open the account of a model's `fit`, by who hands it labels, which the call stack shows.
 
     A `cloned` model in a thread or process of a pool may be a wrapper's, which the stack no longer
     shows.
@@ -165,7 +155,7 @@ def handed_labels(model: object, *, cloned: bool) -> Handed:
         "public split such as KFold(5, shuffle=True, random_state=0); no total counts that. Score "
         "on public test labels, with scoring= (log loss is NaN where a stated class does not occur)"
     )
-    return Handed(transformed, uncounted if scored_by else "")
+    return FitAccount(transformed=transformed, uncounted=uncounted if scored_by else "")
 
 
 def leaves_process() -> bool:
@@ -249,11 +239,13 @@ class FitAccount:
     """Whose labels a fit reads, and what they have paid: its estimator gets it at the end.
 
     Attributes:
-        handed: How the labels came.
+        transformed: Whether X comes out of a pipeline, so that its rows name nobody.
+        uncounted: What true labels decided beside the fit, in words; empty for nothing.
         columns: Names of a table's columns; empty for other features.
         rows_of_vault: Row of each token in its vault [N]; None for labels.
         copies: Whether tokens give a row several times, which pays for each time, as a person does.
         elsewhere: Epsilon and delta of fits in other processes, by the names of their ledgers.
+        groups: Persons who pay for several labels each, if any do.
         people: Those who pay; None for a copy, and for a release of another party.
         unit: What pays: a label, or a person.
         source: Name of the vault that has the charges too; None where it ends with the fit.
@@ -263,11 +255,13 @@ class FitAccount:
         id_column: Of the table that another party's release is of.
     """
 
-    handed: Handed
+    transformed: bool = False
+    uncounted: str = ""
     columns: tuple[str, ...] = ()
     rows_of_vault: NDArray[np.intp] | None = None
     copies: bool = False
     elsewhere: dict[str, tuple[float, float]] = field(default_factory=dict)
+    groups: Groups = field(default_factory=Groups)
     people: People | None = None
     unit: str = "label"
     source: str | None = None
@@ -297,11 +291,11 @@ class FitAccount:
             return self
         here = self.in_process(delta=delta)
         elsewhere = {**self.elsewhere, LEDGER.identity: (here.epsilon, here.delta)}
-        return replace(self, people=None, rows_of_vault=None, elsewhere=elsewhere)
+        return replace(self, people=None, groups=Groups(), rows_of_vault=None, elsewhere=elsewhere)
 
     def not_counted(self) -> list[str]:
         """Return what the total leaves out, in words."""
-        found = [self.handed.uncounted] if self.handed.uncounted else []
+        found = [self.uncounted] if self.uncounted else []
         if LEDGER.partial and not self.on_disk:
             found.append(
                 "the total counts this process alone, and fits of other processes (n_jobs) may "
@@ -361,10 +355,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         """
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
-        handed = Handed() if tokens else handed_labels(self, cloned=self._cloned)
-        elsewhere = dict(self._paid_elsewhere())
-        elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
-        account = FitAccount(handed=handed, elsewhere=elsewhere)
+        account = FitAccount() if tokens else handed_labels(self, cloned=self._cloned)
+        account.elsewhere = dict(self._paid_elsewhere())
+        account.elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
         # Before scikit-learn's own checks, whose messages would quote labels.
         fitting.refuse_unusable(y, amounts=amounts)
         rows = fitting.readable(rows)
@@ -386,31 +379,25 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             account.copies = groups is None and len(np.unique(known)) < len(known)
         return rows, found, account
 
-    def _payers(
-        self, groups: Any, account: FitAccount, count: int, *, every: bool
-    ) -> Groups | None:
-        """Return the person who pays for each of N labels; None where each label pays for itself.
+    def _payers(self, groups: Any, account: FitAccount, count: int, *, every: bool) -> Groups:
+        """Return who pays for N labels, and tell the account.
 
         Of a person `every` label is released, or a few. A row that is given several times pays for
         each time, as a person does.
         """
-        if account.copies:
-            return Groups.of(account.rows_of_vault, count=count, most=None)
-        if groups is None:
-            return None
-        return Groups.of(groups, count=count, most=None if every else self.max_labels_per_person)
+        named = account.rows_of_vault if account.copies else groups
+        all_rows = every or account.copies
+        most = None if all_rows else self.max_labels_per_person
+        account.groups = Groups.of(named, count=count, most=most)
+        return account.groups
 
     def _side(
-        self,
-        account: FitAccount,
-        rows_of_x: Any,
-        names: Any,
-        groups: Groups | None,
-        side: PublicSide,
+        self, account: FitAccount, rows_of_x: Any, names: Any, side: PublicSide
     ) -> PublicSide:
         """Complete the public side of a fit by who pays, whom the account gets; as in `_paying`."""
         known = account.rows_of_vault
-        if names is not None and groups is not None:
+        groups = account.groups
+        if names is not None and groups.names is not None:
             raise ValueError(
                 "rows= names labels, and groups= names the persons who pay; use groups= alone"
             )
@@ -420,30 +407,29 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         names = known if names is None else np.asarray(names)
         if names is not None and all(type(name) is str for name in names.flat):
             names = names.astype(str)  # a column of texts has objects
-        account.unit = self._unit if groups is None or account.copies else "person"
-        payers = names if groups is None else groups.names
+        account.unit = self._unit if groups.names is None or account.copies else "person"
+        payers = names if groups.names is None else groups.names
         named = payers
         if known is not None:  # row 3 of another vault is another person
             named = np.array([f"{vault.name} {name}" for name in payers.tolist()])
         account.people = People.of(
             rows_of_x,
             named,
-            transformed=account.handed.transformed,
-            persons=None if groups is None else groups.persons,
+            transformed=account.transformed,
+            persons=groups.persons,
         )
         # Equal rows and names have one store, in which an equal request finds its release.
         digest = side.rows
         if known is not None:
             digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
-        elif groups is not None:
+        elif groups.names is not None:
             digest = hashlib.sha256(account.people.rows.tobytes()).hexdigest()
-        side = replace(side, rows=digest, people=names if groups is None else None)
-        if groups is not None:
-            side = side.of_persons(groups)
-            if account.copies:  # a vault counts labels or persons, and these are labels
-                side = replace(side, grouping="")
+        side = replace(side, rows=digest, people=names if groups.names is None else None)
+        side = side.of_persons(groups)
+        if account.copies:  # a vault counts labels or persons, and these are labels
+            side = replace(side, grouping="")
         if payers is not None:
-            owners = np.arange(len(payers)) if groups is None else groups.persons
+            owners = np.arange(len(payers)) if groups.persons is None else groups.persons
             # In memory, the rows of a vault with labels say all.
             digests = [] if known is not None and vault.folder is None else [account.people.rows]
             if known is not None:
@@ -465,7 +451,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         fingerprint: str,
         delta: float,
         canaries: int = 0,
-        groups: Groups | None = None,
     ) -> Iterator[FitLabels]:
         """Lock the labels of a fit away, count what releases cost, and set the fit's price.
 
@@ -475,24 +460,24 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             account: What the fit has paid and will pay; it gets the payers.
             labels: The labels [N].
             rows_of_x: Rows that the user gave [N], by which fits of this process add up.
-            names: Names of the labels [N], if there are no `groups`; None for their positions.
+            names: Names of the labels [N], if no persons pay; None for their positions.
             num_classes: K of the labels.
             classes: The classes as a text, which is a part of the vault's identity.
             fingerprint: Of the public rows.
             delta: At which releases are priced that are not pure.
             canaries: Number of canaries to plant.
-            groups: Persons who pay for several labels each.
         """
         digest = fitting.digest_of(fingerprint, rows_of_x)
         side = PublicSide(rows=digest, classes=classes, num_labels=len(labels))
-        side = self._side(account, rows_of_x, names, groups, side)
-        secret = SecretLabels(training=labels, num_classes=num_classes)
+        side = self._side(account, rows_of_x, names, side)
+        persons = account.groups.used
+        secret = SecretLabels(training=labels, num_classes=num_classes, persons=persons)
         vault = self._shared()
         # A vault that is not as it was signed is refused here, before a draw. The lock is not held
         # longer: fits of several processes go on side by side.
         with vault.alone():
             fit_labels = FitLabels(
-                secret if groups is None else replace(secret, persons=groups.used),
+                secret,
                 audit=AuditSettings(canaries=canaries, coin_canaries=canaries)
                 if canaries
                 else None,

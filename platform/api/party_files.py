@@ -77,7 +77,7 @@ class Request:
     pairs: bool = False
 
     def public(
-        self, groups: Groups | None = None
+        self, groups: Groups
     ) -> tuple[tuple[NDArray[Any], ...], float, NDArray[np.float32] | None]:
         """Return the public inputs of the mechanism.
 
@@ -89,7 +89,7 @@ class Request:
                 weights, length = self.question.no_longer_than_one(self.weights)
             except ValueError as error:
                 raise FileNotAsWritten(f"{self.folder}: {error}") from error
-            if groups is None:
+            if groups.persons is None:
                 return (weights,), length, None
             shares = shares_of_persons(weights, groups.persons)
             return (weights * shares[:, None],), length, shares

@@ -130,9 +130,8 @@ class LabelPrivatePreferences(PaysForLabels):
         differences = functions.differences(data.train_features)
         sums = self.method == "sums" or (self.method == AUTO and self.delta > 0)
         grouped = self._payers(groups, account, len(choices), every=sums)
-        if grouped is not None:
-            choices = grouped.rows_of(choices)
-            differences = grouped.rows_of(differences)
+        choices = grouped.rows_of(choices)
+        differences = grouped.rows_of(differences)
         plan, method = self._plan(differences, grouped)
         with self._paying(
             account,
@@ -144,7 +143,6 @@ class LabelPrivatePreferences(PaysForLabels):
             classes=PublicSide.CHOICES,
             fingerprint=data.fingerprint,
             canaries=self.canaries,
-            groups=grouped,
         ) as labels:
             evidence = plan.read(labels.release(plan.mechanism, *plan.public).values)
         slopes = rewards.fitted(differences, evidence)
@@ -178,15 +176,13 @@ class LabelPrivatePreferences(PaysForLabels):
         return np.asarray(self.predict_proba(A, B)[:, 0] > 0.5)
 
     def _plan(
-        self, differences: NDArray[np.float64], grouped: Groups | None
+        self, differences: NDArray[np.float64], grouped: Groups
     ) -> tuple[rewards.Planned, str]:
         """Return what to request, and its name: of several, what tells most, by public facts."""
-        most = 1 if grouped is None else grouped.most
-        persons = None if grouped is None else grouped.used
-        epsilon = self.epsilon / most
+        epsilon = self.epsilon / grouped.most
         known: dict[str, Callable[[], rewards.Planned]] = {
             "sums": lambda: rewards.planned_sums(
-                differences, epsilon=self.epsilon, delta=self.delta, persons=persons
+                differences, epsilon=self.epsilon, delta=self.delta, persons=grouped.used
             ),
             "counts": lambda: rewards.planned_counts(differences, epsilon=epsilon),
             "randomized_response": lambda: rewards.planned_choices(epsilon=epsilon),
@@ -194,7 +190,9 @@ class LabelPrivatePreferences(PaysForLabels):
         names: Sequence[str] = [self.method]
         if self.method == AUTO:
             # Sums, at a delta, use all pairs of a person, and the others few.
-            names = METHODS[1:] if self.delta == 0 else METHODS[: None if grouped is None else 1]
+            names = (
+                METHODS[1:] if self.delta == 0 else METHODS[: None if grouped.names is None else 1]
+            )
         plans = {name: known[name]() for name in names}
         best = max(plans, key=lambda name: plans[name].nats(differences))
         return plans[best], best

@@ -117,10 +117,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         )
         sums = method is AmountRelease.SUMS
         grouped = self._payers(groups, account, len(levels), every=sums)
-        most = 1 if grouped is None else grouped.most
-        if grouped is not None:
-            rows_of_x = grouped.rows_of(rows_of_x)
-            levels = grouped.rows_of(levels)
+        rows_of_x = grouped.rows_of(rows_of_x)
+        levels = grouped.rows_of(levels)
         text = fitting.text_columns(self.text)
         own = self.estimator is not None
         data = fitting.number_rows(rows_of_x, num_classes=LEVELS, text=text, own=own)
@@ -140,7 +138,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
                 labels,
                 some.train_features,
                 release=method,
-                epsilon=self.epsilon / most,
+                epsilon=self.epsilon / grouped.most,
                 delta=self.delta,
                 scaled=some.scaled,
             )
@@ -160,7 +158,6 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             delta=self.delta,
             classes=f"amounts in {bounds}",
             fingerprint=data.fingerprint,
-            groups=grouped,
         ) as labels:
             self.estimator_ = learn(labels, np.arange(len(numbers)))
         self.method_ = method.value

@@ -4,12 +4,10 @@ Reading changes nothing in the folder, and loads neither Ray nor torch (except f
 """
 
 import contextlib
-import html
 import io
 import os
 import re
 import sys
-import webbrowser
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -43,26 +41,6 @@ _FIRST = [
     *"epsilon_m_low epsilon_m_high seed".split(),
 ]
 _LAST = "train_seconds noise league status reason trial".split()
-
-
-@dataclass(frozen=True)
-class ReportPage:
-    """A report, which a notebook shows."""
-
-    path: Path
-
-    def open(self) -> None:
-        """Open it in a browser."""
-        webbrowser.open(self.path.as_uri())
-
-    def _repr_html_(self) -> str:
-        page = html.escape(self.path.read_text(), quote=True)
-        # Another person may have made the results folder: in the notebook's own name, scripts of
-        # its page could do anything.
-        return (
-            '<iframe title="report" sandbox="allow-scripts allow-popups" '
-            f'srcdoc="{page}" style="width:100%;height:40rem;border:0"></iframe>'
-        )
 
 
 @dataclass(frozen=True)
@@ -134,16 +112,6 @@ class Result:
         folder = read_folder(self.folder)
         total = spent_by([[folder]], delta=folder.delta)
         return total.epsilon, total.delta
-
-    def report(self) -> ReportPage:
-        """Return the sweep's page; a notebook shows it, and `.open()` opens a browser."""
-        page = self.folder / "report.html"
-        if not page.exists():
-            raise ValueError(
-                f"{page} does not exist yet: a sweep writes it at its end; `labeldp report` writes "
-                "one at any time"
-            )
-        return ReportPage(path=page)
 
     def _kept(self) -> KeptResults:
         return read_results(self.folder)

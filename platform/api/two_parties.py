@@ -278,7 +278,7 @@ class _Question:
     parts: Parts
     side: PublicSide
     numbers: NDArray[np.int64]
-    groups: Groups | None
+    groups: Groups
     mechanism: Any
     priced_at: float
     delta: float
@@ -292,7 +292,7 @@ class _Question:
                 labels=self.numbers,
                 num_classes=len(self.parts.first.classes),
                 store=store,
-                persons=None if self.groups is None else self.groups.used,
+                persons=self.groups.used,
             )
         except OtherLabels as error:
             raise OtherLabels(
@@ -369,11 +369,11 @@ def answer(
     if person_column is not None:
         persons = _persons(labels, places, parts, label_column, person_column)
     parts, side, groups = _payers(parts, persons, most=max_labels_per_person)
-    priced_at = epsilon / (1 if groups is None else groups.most)
+    priced_at = epsilon / groups.most
     question = _Question(
         parts=parts,
         side=side,
-        numbers=numbers if groups is None else groups.rows_of(numbers),
+        numbers=groups.rows_of(numbers),
         groups=groups,
         # Made here, so that a price without a mechanism is refused before a vault is opened.
         mechanism=mechanism_for(
@@ -411,7 +411,7 @@ def answer(
 
 def _payers(
     parts: Parts, persons: NDArray[Any] | None, *, most: int
-) -> tuple[Parts, PublicSide, Groups | None]:
+) -> tuple[Parts, PublicSide, Groups]:
     """Return the part of a request that is answered, and who pays: its ids, or their persons."""
     first = parts.first
     ids = parts.ids
@@ -421,9 +421,9 @@ def _payers(
         num_labels=len(ids),
         people=ids,
     )
-    if persons is None:
-        return parts, side, None
     groups = Groups.of(persons, count=len(ids), most=None if first.method == "moments" else most)
+    if groups.persons is None:
+        return parts, side, groups
     # Whose id each is: a person under another name has paid under both.
     values = np.stack([text_digests(ids.tolist()), groups.persons.astype(np.uint64)])
     side = replace(side.of_persons(groups), values=values)
@@ -488,7 +488,7 @@ def _priced(
         total_delta=at,
         absent=question.absent,
         vault=None,
-        persons=None if groups is None else own.num_people,
+        persons=None if groups.persons is None else own.num_people,
         new_vault=not shared.charges(),
         unit=unit,
     )

@@ -100,7 +100,9 @@ class PublicSide:
             )
 
     def of_persons(self, groups: Groups) -> "PublicSide":
-        """Return the side on which these persons pay in place of single labels."""
+        """Return the side on which these persons, if any, pay in place of single labels."""
+        if groups.persons is None or groups.names is None:
+            return self
         return replace(
             self,
             num_labels=len(groups.names),

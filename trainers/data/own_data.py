@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.amounts import to_levels
-from labeldp.mechanisms.persons import Groups, kept_rows
+from labeldp.mechanisms.persons import kept_rows, numbered
 from labeldp.trainers.data.columns import (
     TextColumns,
     array_of,
@@ -136,12 +136,10 @@ def _one_of_each(rows: OwnRows, where: Path | str, *, apart_from: OwnRows | None
     given = np.asarray(rows.groups, dtype=object)
     published = np.empty(0, object) if apart_from is None else np.asarray(apart_from.groups, object)
     try:
-        every = Groups.of(
-            np.concatenate([given, published]), count=len(given) + len(published), most=None
-        )
+        every, _ = numbered(np.concatenate([given, published]))
     except ValueError as error:
         raise DataFileError(f"{where}: {error}") from None
-    own, public = np.split(every.persons, [len(given)])
+    own, public = np.split(every, [len(given)])
     both = np.intersect1d(own, public)
     if len(both):
         raise DataFileError(

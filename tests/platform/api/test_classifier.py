@@ -208,14 +208,6 @@ def linear(**parameters: Any) -> LabelPrivateClassifier:
     )
 
 
-def test_missing_numbers_of_any_kind_of_column_are_taken() -> None:
-    table = pd.DataFrame(X, columns=list("abcdef"))
-    table["count"] = pd.array([None, *range(1, len(X))], dtype="Int64")
-    assert linear().fit(table, Y).total_epsilon_ == 1.0
-    as_floats = table.astype({"count": float})
-    assert linear().fit(as_floats, Y).total_epsilon_ == 2.0
-
-
 def test_noise_is_fresh_unless_a_seed_is_set_and_reported() -> None:
     one, other = (quick().fit(X, Y) for _ in range(2))
     assert (one.predict_proba(X) != other.predict_proba(X)).any()

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
+from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.calibration import price_gaussian
 from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import epsilon as price_of
@@ -84,7 +85,7 @@ def test_functions_of_prices_calculate_with_the_number() -> None:
     assert release.mechanism.epsilon == float(small) / 3
     noise: Any = np.float32(5)
     exact = price_gaussian(noise_std=5.0, delta=1e-5)
-    assert price_of("gaussian", noise_std=noise, delta=1e-5) == exact
+    assert price_of(GaussianNoise(noise_std=noise, num_classes=2), delta=1e-5) == exact
     assert price_gaussian(noise_std=noise, delta=1e-5) == exact
 
 

@@ -53,8 +53,6 @@ def test_tables_and_the_ledger_are_read(folder: Path) -> None:
 
 def test_missing_files_and_trials_are_named(folder: Path) -> None:
     result = load(folder)
-    with pytest.raises(ValueError, match=r"report\.html does not exist yet"):
-        result.report()
     with pytest.raises(ValueError, match="begin with 'ffff'"):
         result.model("ffff")
     with pytest.raises(ModelFileError, match="is not there"):
@@ -93,14 +91,6 @@ def test_a_trials_model_is_found_by_its_row_and_by_its_hash(folder: Path) -> Non
     found = result.model(best).predict_proba(rows)
     assert (found == result.model(best["trial"]).predict_proba(rows)).all()
     assert found.shape == (3, 10)
-
-
-def test_a_report_is_escaped_in_a_notebook(folder: Path) -> None:
-    (folder / "report.html").write_text('<title>"quoted"</title>')
-    page = load(folder).report()
-    assert "&lt;title&gt;&quot;quoted&quot;" in page._repr_html_()
-    # In the notebook's name, its scripts could run anything in the kernel.
-    assert 'sandbox="allow-scripts allow-popups"' in page._repr_html_()
 
 
 def test_trials_sweeps_and_files_are_sweeps() -> None:

@@ -24,6 +24,7 @@ from sklearn.metrics import roc_auc_score
 from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import BudgetExceeded
+from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.api.party_files import FileNotAsWritten, read_release
 from labeldp.platform.api.two_parties import answer, write_request
@@ -189,29 +190,6 @@ def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [True, False])
-def test_a_refused_request_changes_nothing(folder: bool, tmp_path: Path) -> None:
-    features, labels = both_tables(50)
-    request = write_request(features, tmp_path / "request", **ASKED)
-    vault = SharedVault(tmp_path / "vault" if folder else None)
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault, "budget": 1.5}
-    assert answer(labels, request, tmp_path / "1", **given).new
-    with pytest.raises(BudgetExceeded, match="would make it 2"):
-        answer(labels, request, tmp_path / "2", **given, relabel=True)
-    assert not answer(labels, request, tmp_path / "2", **given).new
-    (tmp_path / "file").touch()
-    for taken in ("file", "1"):
-        with pytest.raises(ValueError, match="exists already; name a new folder"):
-            answer(labels, request, tmp_path / taken, **{**given, "budget": 9.0}, relabel=True)
-    assert not answer(labels, request, tmp_path / "3", **given).new
-    assert len(vault.charges()) == 1
-    another = write_request(features, tmp_path / "another", **{**ASKED, "classes": ["yes", "no"]})
-    others = labels.assign(bought=labels.bought.iloc[::-1].to_numpy())
-    with pytest.raises(BudgetExceeded):  # ties the ids to no labels
-        answer(others, another, tmp_path / "4", **given)
-    assert answer(labels, another, tmp_path / "4", **{**given, "epsilon": 0.5}).new
-
-
-@pytest.mark.parametrize("folder", [True, False])
 def test_a_dry_run_ties_ids_neither_to_labels_nor_to_persons(folder: bool, tmp_path: Path) -> None:
     features, labels = both_tables(50)
     request = write_request(features, tmp_path / "request", **ASKED)
@@ -291,7 +269,7 @@ def test_whatever_the_directions_are_a_label_pays_the_stated_epsilon(tmp_path: P
         write_request(features, folder, **{**ASKED, "method": "moments"})
         _rewritten(folder, change)
         request = party_files.read_request(folder)
-        ((weights,), *_) = request.public()
+        ((weights,), *_) = request.public(Groups())
         assert np.linalg.norm(weights.astype(np.float64), axis=1).max() <= 1
         given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
         found = answer(labels, request, None, **given)
