@@ -164,21 +164,6 @@ class ScoreCells:
         """Count public labels [H]: [C]."""
         return _counted(self.places, labels)
 
-    def reliability(self, counts: NDArray[Any]) -> list[list[float]]:
-        """Return rows of mean score, share of labels and number of examples; by `counts` [C].
-
-        Of several classes those cells stand in one row whose scores are in the same tenth.
-        """
-        sums, sizes = self.expected
-        rows = np.arange(len(sums))
-        if len(self.classes) > 1:
-            tenths = np.minimum(np.floor(10 * sums / sizes), 9)
-            rows = np.unique(tenths, return_inverse=True)[1]
-        scores, labels, size = (np.bincount(rows, each) for each in (sums, counts, sizes))
-        shares = np.clip(labels / size, 0.0, 1.0)
-        rows_of_curve: list[list[float]] = np.column_stack([scores / size, shares, size]).tolist()
-        return rows_of_curve
-
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated:

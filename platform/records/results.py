@@ -127,7 +127,6 @@ class TrialRecord:
         over_budget: Whether it failed because a release would have exceeded the budget.
         curves: One mapping per epoch.
         seconds: Wall time.
-        reliability: Rows of mean score, share of labels that have it, and number of examples.
         stopped_early: Epochs after which a sweep's `stop` ended it; 0 where nothing did.
     """
 
@@ -146,7 +145,6 @@ class TrialRecord:
     environment: Mapping[str, str] = field(default_factory=dict)
     stopped_early: int = 0
     features: Mapping[str, str] = field(default_factory=dict)
-    reliability: list[list[_Number]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         FeatureProvenance.restored(self.features)

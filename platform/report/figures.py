@@ -62,14 +62,6 @@ _GLYPHS = "●■◆▲▼✚✖★"
 _T = TypeVar("_T")
 
 
-class Line(NamedTuple):
-    """The reliability of a setting: shares [B] of labels in a class by mean scores [B] of bins."""
-
-    epsilon: float
-    scores: Sequence[float]
-    shares: Sequence[float]
-
-
 class MethodStyle(NamedTuple):
     """A method's color and marker in every figure and table of a page.
 
@@ -345,21 +337,3 @@ def spread(every: Sequence[_T], most: int) -> list[_T]:
     if len(every) <= most:
         return list(every)
     return [every[round(place * (len(every) - 1) / (most - 1))] for place in range(most)]
-
-
-def reliability(name: str, mine: Sequence[Line], style: MethodStyle, *, top: float) -> Figure:
-    """Draw shares of a class against scores for one method's epsilons, the stricter the fainter.
-
-    `top` is the end of both axes. On the dashed line scores equal shares.
-    """
-    figure = Figure(figsize=(340 / 72, 220 / 72))
-    axes = _place(figure, left=52, right=332, top=26, bottom=184)
-    axes.plot([0, top], [0, top], color=SOFT, linestyle="--", linewidth=1)
-    for rank, line in enumerate(mine, start=1):
-        label = "no privacy" if math.isinf(line.epsilon) else f"ε {bound(line.epsilon)}"
-        how: Any = {"color": style.color, "alpha": 0.4 + 0.6 * rank / len(mine)}
-        axes.plot(line.scores, line.shares, label=label, marker=".", **how)
-    axes.legend(loc="upper left", fontsize="small")
-    axes.set(xlim=(0, top), ylim=(0, 1.04 * top), xlabel="score", ylabel="share in the class")
-    axes.set_title(name if len(name) <= 40 else f"{name[:39]}…")
-    return figure

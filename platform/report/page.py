@@ -10,13 +10,11 @@ random labels went into. Run cards have the rest.
 """
 
 import math
-from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from markupsafe import Markup
 from matplotlib import rc_context
 
 from labeldp.mechanisms.guess_risk import percent
@@ -30,11 +28,8 @@ from labeldp.platform.report.card import (
 )
 from labeldp.platform.report.figures import (
     RC,
-    Line,
     MethodStyle,
-    reliability,
     save,
-    spread,
     styles_of,
     svg,
     trade_off,
@@ -70,8 +65,6 @@ from labeldp.platform.settings.metrics import (
 _LEARNED = "Shares of settings in the variance; accuracy along each setting"
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
-#: Epsilons in a figure of reliability.
-_MOST_LINES = 8
 
 
 class Cell(NamedTuple):
@@ -158,7 +151,6 @@ def page(
         else None,
         lottery=noise_among(found) if by.estimated else None,
         by=by.words,
-        reliability=_reliability(found, by_hash, styles),
         learned=learned(found, styles) and svg(_LEARNED, learned, found, styles),
         ledger=ledger,
         releases=releases,
@@ -296,32 +288,6 @@ def _outcome(record: TrialRecord) -> str:
 
 def _value(value: object) -> str:
     return "not set" if value is None else number(value)
-
-
-def _reliability(
-    points: Sequence[Point],
-    records: Mapping[str, TrialRecord],
-    styles: Mapping[str, MethodStyle],
-) -> list[Markup]:
-    """Draw the reliability of each setting's first seed, a figure a method."""
-    lines: dict[str, list[Line]] = defaultdict(list)
-    for point in points:
-        if rows := sorted(records[point.hashes[0]].reliability):
-            scores, shares, _ = zip(*rows, strict=True)
-            lines[point.variant].append(Line(point.epsilon, scores, shares))
-    ends = [max(*line.scores, *line.shares) for mine in lines.values() for line in mine]
-    return [
-        svg(
-            f"Reliability of {name}",
-            reliability,
-            name,
-            spread(lines[name], _MOST_LINES),
-            style,
-            top=max(ends),
-        )
-        for name, style in styles.items()
-        if name in lines
-    ]
 
 
 def write_report(

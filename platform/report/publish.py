@@ -435,7 +435,6 @@ def public_record(
         metrics={**public_metrics(record.metrics), **(_NOTHING if record.finished else {})},
         release_keys=releases,
         features=record.features,
-        reliability=record.reliability,
     )
 
 

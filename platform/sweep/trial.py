@@ -15,7 +15,7 @@ import io
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -60,8 +60,6 @@ _WAIT_SECONDS = 120.0
 _MODEL_SECONDS = 900.0
 #: A model is sent again this often to a keeper that is being restarted.
 _MODEL_ATTEMPTS = 5
-#: Rows of a reliability figure: mean score, share of labels, number of examples.
-Reliability = list[list[float]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +69,6 @@ class TrialOutcome:
     metrics: Mapping[str, float]
     release_keys: list[str]
     stopped_early: int = 0
-    reliability: Reliability = field(default_factory=list)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,9 +243,9 @@ def run_trial(
         rung = len(epochs) in rungs
         if rung and stops is not None and stops.by is not ChooseBy.TEST:
             if stops.by.estimated:
-                figures |= estimate(config, trainer, data=data, vault=vault)[0]
+                figures |= estimate(config, trainer, data=data, vault=vault)
             else:
-                figures |= on_test_split(trainer, data)[0]
+                figures |= on_test_split(trainer, data)
         on_epoch(figures, rung)
         stopped = rung and stops is not None and stops.stopped(vault.trial)
         # A later stage's request follows from a network, to the last digit: one that is trained
@@ -266,7 +263,7 @@ def run_trial(
             )
     if best is not None:
         trainer.load_state_dict(best)
-    measured, reliability = _measured(config, trainer, data=data, vault=vault, begun=begun)
+    measured = _measured(config, trainer, data=data, vault=vault, begun=begun)
     predictor = trainer.predictor() if config.models.keep else None
     if checkpoints is not None and predictor is not None:
         origin = Origin(
@@ -289,7 +286,6 @@ def run_trial(
         metrics=measured,
         release_keys=vault.keys,
         stopped_early=len(epochs) if stopped else 0,
-        reliability=reliability,
     )
 
 
@@ -321,7 +317,7 @@ def _resume(
 
 def _measured(
     config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels, begun: float
-) -> tuple[dict[str, float], Reliability]:
+) -> dict[str, float]:
     measured = {"accuracy": trainer.evaluate()}
     measured |= trainer.figures()
     audited = time.perf_counter()
@@ -335,10 +331,9 @@ def _measured(
     vault.audit(confidences, confidence=config.audit.confidence, delta=config.trainer.delta)
     audit_seconds = time.perf_counter() - audited
     # After the audit, which is about the training examples: canaries are not held out.
-    estimated, reliability = estimate(config, trainer, data=data, vault=vault)
+    estimated = estimate(config, trainer, data=data, vault=vault)
     if data.has_test_split:
-        figures, reliability = on_test_split(trainer, data)
-        estimated |= figures
+        estimated |= on_test_split(trainer, data)
     elif data.bounds is None and data.held_out_features is not None and len(data.held_out_features):
         mean = trainer.predict(data.held_out_features).mean(0)
         estimated["majority_share_by_model"] = float(mean.max())
@@ -352,25 +347,25 @@ def _measured(
         **{name: value for name, value in measured.items() if not math.isnan(value)},
         **estimated,
     }
-    return found, reliability
+    return found
 
 
-def on_test_split(trainer: Any, data: PublicData) -> tuple[dict[str, float], Reliability]:
+def on_test_split(trainer: Any, data: PublicData) -> dict[str, float]:
     """Measure a trained model on the public test split, which there is."""
     if data.bounds is None:
         return test_figures(trainer.predict(data.test_features), data.test_labels)
     assert data.test_amounts is not None
     predicted = trainer.amounts(data.test_features)
-    return error_figures(predicted, data.test_amounts, bounds=data.bounds), []
+    return error_figures(predicted, data.test_amounts, bounds=data.bounds)
 
 
 def estimate(
     config: TrialConfig, trainer: Trainer, *, data: PublicData, vault: TrialLabels
-) -> tuple[dict[str, float], Reliability]:
+) -> dict[str, float]:
     """Estimate a trained model's figures on held-out labels, if there are any."""
     features = data.held_out_features
     if features is None:
-        return {}, []
+        return {}
     mechanism = held_out_mechanism(config, num_classes=data.num_classes)
     if isinstance(mechanism, ErrorSums):
         assert data.bounds is not None
@@ -379,19 +374,19 @@ def estimate(
         sums = vault.release(mechanism, predicted, held_out=True).values
         width = high - low
         examples = len(predicted)
-        return _parts(error_estimates(sums, mechanism, examples=examples, width=width)), []
+        return _parts(error_estimates(sums, mechanism, examples=examples, width=width))
     scores = trainer.predict(features)
     guesses = scores.argmax(1).astype(np.int64)
     if isinstance(mechanism, CorrectCount):
         (correct,) = vault.release(mechanism, guesses, held_out=True).values.tolist()
         found = AccuracyEstimate.from_count(correct, examples=len(guesses), mechanism=mechanism)
-        return figures_of(found), []
+        return figures_of(found)
     if isinstance(mechanism, ScoreHistogram):
         cells = ScoreCells.of(scores, epsilon=mechanism.epsilon)
         counts = vault.release(mechanism, cells.places, held_out=True).values
         return estimated_figures(cells, counts, epsilon=mechanism.epsilon)
     values = vault.release(mechanism, held_out=True).values
-    return figures_of(AccuracyEstimate.from_release(values, guesses, mechanism)), []
+    return figures_of(AccuracyEstimate.from_release(values, guesses, mechanism))
 
 
 def rung_metric(by: ChooseBy) -> str:
@@ -500,9 +495,7 @@ def _reason(error: BaseException) -> str:
 # each held against the rest, and averaged.
 
 
-def test_figures(
-    scores: NDArray[Any], labels: NDArray[np.int64]
-) -> tuple[dict[str, float], Reliability]:
+def test_figures(scores: NDArray[Any], labels: NDArray[np.int64]) -> dict[str, float]:
     """Measure scores [M, K] on public labels [M], at least one."""
     cells = ScoreCells.of(scores, epsilon=0.0)  # as few bins as there may be
     scores = cells.scores
@@ -530,7 +523,7 @@ def test_figures(
         "brier_score": float(squares) / (2 if len(classes) == 2 else 1),
         "calibration_error": float(np.abs(sums - counts).sum()) / len(labels) / len(cells.classes),
     }
-    return found, cells.reliability(counts)
+    return found
 
 
 def error_figures(
@@ -550,13 +543,13 @@ def error_figures(
 
 def estimated_figures(
     cells: ScoreCells, counts: NDArray[Any], *, epsilon: float
-) -> tuple[dict[str, float], Reliability]:
+) -> dict[str, float]:
     """Read figures off counts that were released of held-out labels."""
     estimates = ScoreEstimates(cells, counts, epsilon=epsilon)
     found = {**figures_of(estimates.accuracy), **_shares(estimates.prior, "_estimated")}
     if len(estimates.prior) == 2:
         found["threshold_estimated"] = estimates.threshold
-    return found | _parts(estimates.figures()), cells.reliability(counts)
+    return found | _parts(estimates.figures())
 
 
 def _parts(figures: Mapping[str, Estimated]) -> dict[str, float]:

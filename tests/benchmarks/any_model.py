@@ -61,7 +61,7 @@ def measured(
         ).fit(rows, labels)
         tested = test[0]
     seconds = time.perf_counter() - started
-    return test_figures(fitted.predict_proba(tested), test[1])[0] | {"seconds": seconds}
+    return test_figures(fitted.predict_proba(tested), test[1]) | {"seconds": seconds}
 
 
 def lines(train: Part, test: Part, options: argparse.Namespace) -> Iterator[str]:
