@@ -10,24 +10,23 @@ favors the label that was there. The best guess is its sign, wrong with probabil
 1 / (1 + exp|L|), and P(L = -l) = exp(-l) P(L = l): nothing but the chances that L is above q and
 below -q is needed.
 
->>> channel = GaussianFamily().channel(1.0)
->>> round(float(channel.wrong_beyond(np.zeros(1))[0]), 4)  # Phi(-1/2)
+>>> round(float(GaussianFamily().wrong_beyond(1.0, np.zeros(1))[0]), 4)  # Phi(-1/2)
 0.3085
->>> round(channel.epsilon(delta=1e-5), 3)
+>>> round(GaussianFamily().epsilon(1.0, delta=1e-5), 3)
 4.377
 """
 
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import Event, PureMechanism, brentq, log_gaussian_delta
+from labeldp.mechanisms.accounting import Event, PureMechanism, brentq, gaussian_epsilon
 from labeldp.mechanisms.randomness import AnyGenerator
 
 Floats = NDArray[np.float64]
@@ -90,118 +89,100 @@ class PurePerLabel(PureMechanism, PerLabel):
         _validate.whole(num_classes=self.num_classes, minimum=2)
 
 
-class Channel(ABC):
-    """One label's way out: how sure and how wrong the best guess of a coin is."""
+class Family(ABC):
+    """Noise of one kind: how sure and how wrong the best guess of a coin is, at each strength.
 
-    largest: float  # the largest |L|; infinite where there is none
+    The larger a strength above 0, the more a release reveals. It is epsilon, or mu of
+    Gaussian noise.
+    """
+
+    strongest: ClassVar[float] = 80.0  # the end of a search for a strength
+
+    def largest(self, strength: float) -> float:
+        """Return the largest |L|; infinite where there is none."""
+        return strength
 
     @abstractmethod
-    def right_beyond(self, threshold: Floats) -> Floats:
+    def right_beyond(self, strength: float, threshold: Floats) -> Floats:
         """Return P(L >= q) for thresholds q of 0 and more."""
 
     @abstractmethod
-    def wrong_beyond(self, threshold: Floats) -> Floats:
+    def wrong_beyond(self, strength: float, threshold: Floats) -> Floats:
         """Return P(L <= -q) for thresholds q above 0, and P(L < 0) at 0."""
 
-    def epsilon(self, *, delta: float) -> float:
+    def epsilon(self, strength: float, *, delta: float) -> float:
         """Return the smallest epsilon for which each label is (epsilon, delta)-DP.
 
         P(L >= epsilon) - e^epsilon P(L <= -epsilon) <= delta is the privacy profile of a channel
         whose two labels are each other's mirror image. At delta 0 it is the largest |L|.
         """
         _validate.delta(delta)
+        largest = self.largest(strength)
         if delta == 0:
-            return self.largest
+            return largest
 
         def excess(epsilon: float) -> float:
             at = np.array([epsilon])
-            right = float(self.right_beyond(at)[0])
-            wrong = float(self.wrong_beyond(at)[0])
+            right = float(self.right_beyond(strength, at)[0])
+            wrong = float(self.wrong_beyond(strength, at)[0])
             return right - math.exp(epsilon) * wrong - delta
 
         # At 0 the events L >= 0 and L <= 0 overlap, and the formula counts ties twice.
-        tiny = min(1e-9, self.largest / 2)
+        tiny = min(1e-9, largest / 2)
         if excess(tiny) <= 0:
             return 0.0
-        return float(brentq(excess, tiny, self.largest, xtol=1e-12))
+        return float(brentq(excess, tiny, largest, xtol=1e-12))
 
 
-class Family(Protocol):
-    """Channels of one kind, from the noisiest to the clearest."""
-
-    @property
-    def strongest(self) -> float:
-        """The end of a search for a strength."""
-
-    def channel(self, strength: float) -> Channel:
-        """Return the channel of a strength above 0; the larger, the more a label reveals."""
-
-    def __hash__(self) -> int:
-        """As frozen dataclasses have it."""
-
-
-def mean_error(channel: Channel, surest: Floats) -> Floats:
+def mean_error(family: Family, strength: float, surest: Floats) -> Floats:
     """Return P(wrong | among the surest m) of the best guesses, for shares m in (0, 1].
 
     Where many are equally sure, chance picks.
     """
     low = np.zeros_like(surest)
     # Just above the largest ratio, beyond which nothing lies: many may be as sure as that.
-    high = np.full_like(surest, np.nextafter(min(channel.largest, _LARGEST_RATIO), math.inf))
+    most = min(family.largest(strength), _LARGEST_RATIO)
+    high = np.full_like(surest, np.nextafter(most, math.inf))
     for _ in range(60):  # the largest threshold that at least a share of m lies beyond
         middle = (low + high) / 2
-        enough = channel.right_beyond(middle) + channel.wrong_beyond(middle) >= surest
-        low = np.where(enough, middle, low)
-        high = np.where(enough, high, middle)
+        beyond = family.right_beyond(strength, middle) + family.wrong_beyond(strength, middle)
+        low = np.where(beyond >= surest, middle, low)
+        high = np.where(beyond >= surest, high, middle)
     # All beyond `high` is taken, and the rest of m at the threshold itself.
-    wrong = channel.wrong_beyond(high)
-    missing = np.maximum(surest - wrong - channel.right_beyond(high), 0.0)
+    wrong = family.wrong_beyond(strength, high)
+    missing = np.maximum(surest - wrong - family.right_beyond(strength, high), 0.0)
     error: NDArray[np.float64] = np.minimum((wrong + missing / (1 + np.exp(low))) / surest, 0.5)
     return error
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianChannel(Channel):
-    """Gaussian noise; L is normal with mean mu^2 / 2 and standard deviation mu."""
+class GaussianFamily(Family):
+    """Gaussian noise; L is normal with mean mu^2 / 2 and standard deviation mu, the strength.
 
-    separation: float  # mu, distance of two labels' means over the noise's standard deviation
-    largest: float = math.inf
+    mu is the distance of two labels' means over the noise's standard deviation.
+    """
 
-    def right_beyond(self, threshold: Floats) -> Floats:
+    strongest: ClassVar[float] = 30.0
+
+    def largest(self, strength: float) -> float:
+        """Return infinity: there is no largest ratio."""
+        return math.inf
+
+    def right_beyond(self, strength: float, threshold: Floats) -> Floats:
         """Return P(L >= q)."""
-        return np.asarray(ndtr(self.separation / 2 - threshold / self.separation))
+        return np.asarray(ndtr(strength / 2 - threshold / strength))
 
-    def wrong_beyond(self, threshold: Floats) -> Floats:
+    def wrong_beyond(self, strength: float, threshold: Floats) -> Floats:
         """Return P(L <= -q)."""
-        return np.asarray(ndtr(-self.separation / 2 - threshold / self.separation))
+        return np.asarray(ndtr(-strength / 2 - threshold / strength))
 
-    def epsilon(self, *, delta: float) -> float:
+    def epsilon(self, strength: float, *, delta: float) -> float:
         """Return the exact epsilon at `delta`, which must be above 0 (Balle and Wang 2018)."""
-        _validate.between(0, 1, delta=delta)
-        target = math.log(delta)
-
-        def excess(epsilon: float) -> float:
-            multiplier = 1 / self.separation
-            return log_gaussian_delta(noise_multiplier=multiplier, epsilon=epsilon) - target
-
-        # Forty standard deviations above the mean: delta there underflows.
-        largest = self.separation**2 / 2 + 40 * self.separation
-        return 0.0 if excess(0.0) <= 0 else float(brentq(excess, 0.0, largest, xtol=1e-12))
+        return gaussian_epsilon(noise_multiplier=1 / strength, delta=delta)
 
 
 @dataclass(frozen=True, kw_only=True)
-class GaussianFamily:
-    """Gaussian noise on labels, whatever its standard deviation; strength is mu."""
-
-    strongest: float = 30.0
-
-    def channel(self, strength: float) -> GaussianChannel:
-        """Return the channel with that separation."""
-        return GaussianChannel(separation=strength)
-
-
-@dataclass(frozen=True, kw_only=True)
-class LaplaceChannel(Channel):
+class LaplaceFamily(Family):
     """Laplace noise of scale 2 / epsilon on each entry of a one-hot label, as ALIBI's.
 
     Two entries differ between two labels. Each has a ratio of a = epsilon / 2 with chance 1/2, of
@@ -209,50 +190,38 @@ class LaplaceChannel(Channel):
     closed form.
     """
 
-    largest: float  # epsilon
-
-    def right_beyond(self, threshold: Floats) -> Floats:
+    def right_beyond(self, strength: float, threshold: Floats) -> Floats:
         """Return P(L >= q): 1/4 at epsilon, half e^(-epsilon / 2) at 0, a density between."""
-        rest = np.maximum(self.largest - threshold, 0.0)
+        rest = np.maximum(strength - threshold, 0.0)
         between = 0.75 - np.exp(-rest / 2) * (0.75 + rest / 8)
-        at_zero = np.where(threshold <= 0, math.exp(-self.largest / 2) / 2, 0.0)
-        return np.where(threshold > self.largest, 0.0, 0.25 + between + at_zero)
+        at_zero = np.where(threshold <= 0, math.exp(-strength / 2) / 2, 0.0)
+        return np.where(threshold > strength, 0.0, 0.25 + between + at_zero)
 
-    def wrong_beyond(self, threshold: Floats) -> Floats:
+    def wrong_beyond(self, strength: float, threshold: Floats) -> Floats:
         """Return P(L <= -q), and P(L < 0) at 0."""
-        rest = np.maximum(self.largest - threshold, 0.0)
-        found = np.exp(rest / 2 - self.largest) * (0.25 + rest / 8)
-        return np.where(threshold > self.largest, 0.0, found)
+        rest = np.maximum(strength - threshold, 0.0)
+        found = np.exp(rest / 2 - strength) * (0.25 + rest / 8)
+        return np.where(threshold > strength, 0.0, found)
 
 
-@dataclass(frozen=True, kw_only=True)
-class LaplaceFamily:
-    """Laplace noise on one-hot labels; strength is the pure epsilon."""
+class _ThreePoints(Family):
+    """Releases that favor one of the two labels with full strength, or neither."""
 
-    strongest: float = 80.0
+    @abstractmethod
+    def informative(self, strength: float) -> float:
+        """Return P(L is not 0)."""
 
-    def channel(self, strength: float) -> LaplaceChannel:
-        """Return the channel of that epsilon."""
-        return LaplaceChannel(largest=strength)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ThreePointChannel(Channel):
-    """A release that favors one of the two labels with full strength, or neither."""
-
-    largest: float  # epsilon, the only |L| above 0
-    informative: float  # P(L is not 0)
-
-    def right_beyond(self, threshold: Floats) -> Floats:
+    def right_beyond(self, strength: float, threshold: Floats) -> Floats:
         """Return P(L >= q), at 0 with the releases that favor neither."""
-        right = self.informative / (1 + math.exp(-self.largest))
-        silent = np.where(threshold <= 0, 1 - self.informative, 0.0)
-        return np.where(threshold > self.largest, 0.0, right + silent)
+        informative = self.informative(strength)
+        right = informative / (1 + math.exp(-strength))
+        silent = np.where(threshold <= 0, 1 - informative, 0.0)
+        return np.where(threshold > strength, 0.0, right + silent)
 
-    def wrong_beyond(self, threshold: Floats) -> Floats:
+    def wrong_beyond(self, strength: float, threshold: Floats) -> Floats:
         """Return P(L <= -q), and P(L < 0) at 0."""
-        wrong = self.informative / (1 + math.exp(self.largest))
-        return np.where(threshold > self.largest, 0.0, wrong)
+        wrong = self.informative(strength) / (1 + math.exp(strength))
+        return np.where(threshold > strength, 0.0, wrong)
 
 
 def subset_information(*, epsilon: float, num_classes: int, sizes: NDArray[np.int64]) -> Floats:
@@ -272,18 +241,17 @@ def best_subset_size(*, epsilon: float, num_classes: int) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubsetFamily:
-    """Subset selection on K classes; size 1 is randomized response. Strength is epsilon."""
+class SubsetFamily(_ThreePoints):
+    """Subset selection on K classes; size 1 is randomized response."""
 
     num_classes: int  # K, at least 2
     subset_size: int | None = None  # None for the best size at each epsilon
-    strongest: float = 80.0
 
     def __post_init__(self) -> None:
         _validate.whole(minimum=2, num_classes=self.num_classes)
 
-    def channel(self, strength: float) -> ThreePointChannel:
-        """Return the channel of that epsilon: the set holds one of the two labels, or not one."""
+    def informative(self, strength: float) -> float:
+        """Return how often the set holds one of the two labels, and not the other."""
         classes = self.num_classes
         size = self.subset_size
         if size is None:
@@ -291,16 +259,14 @@ class SubsetFamily:
         both = size * (size - 1) * math.exp(strength)
         neither = (classes - size) * (classes - size - 1)
         silent = (both + neither) / (classes - 1) / (size * math.exp(strength) + classes - size)
-        return ThreePointChannel(largest=strength, informative=1 - silent)
+        return 1 - silent
 
 
 @dataclass(frozen=True, kw_only=True)
-class BitFlipFamily:
+class BitFlipFamily(_ThreePoints):
     """Each bit of a one-hot label flipped with chance 1 / (1 + e^(epsilon / 2))."""
 
-    strongest: float = 80.0
-
-    def channel(self, strength: float) -> ThreePointChannel:
-        """Return the channel of that epsilon: both bits keep, both flip, or one of them."""
+    def informative(self, strength: float) -> float:
+        """Return how often both bits keep, or both flip."""
         flip = 1 / (1 + math.exp(strength / 2))
-        return ThreePointChannel(largest=strength, informative=flip**2 + (1 - flip) ** 2)
+        return flip**2 + (1 - flip) ** 2

@@ -79,7 +79,7 @@ from scipy.special import bdtr, bdtrc, betaincinv, expit, ndtr, ndtri, roots_leg
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import Array, as_numpy
 from labeldp.mechanisms.accounting import brentq, log_gaussian_delta
-from labeldp.mechanisms.label_channels import Channel, Family, mean_error
+from labeldp.mechanisms.label_channels import Family, mean_error
 
 #: Fractions of the canaries that are guessed; the best bound is kept.
 FRACTIONS = (1.0, 0.5, 0.25, 0.1)
@@ -309,9 +309,8 @@ def tight_lower_bound(
         confidence: The bound exceeds the true epsilon with probability at most 1 - confidence.
     """
     check_counts(canaries, guesses, correct, confidence)
-    strongest = family.channel(family.strongest)
-    strongest.epsilon(delta=delta)  # refuses a delta that it has none at
-    if not guesses_fixed and math.isinf(strongest.largest):
+    family.epsilon(family.strongest, delta=delta)  # refuses a delta that it has none at
+    if not guesses_fixed and math.isinf(family.largest(family.strongest)):
         raise ValueError(
             f"the number of guesses ({guesses} of {canaries} canaries) was not fixed beforehand. "
             "Gaussian noise can make a few outputs arbitrarily certain, so no bound of that "
@@ -321,9 +320,9 @@ def tight_lower_bound(
     errors = guesses - correct
 
     def excess(strength: float) -> float:
-        channel = family.channel(strength)
         chance = chance_of_errors(
-            channel,
+            family,
+            strength,
             canaries=canaries,
             guesses=guesses,
             errors=errors,
@@ -337,7 +336,7 @@ def tight_lower_bound(
         return math.inf
     # Chances grow with the strength: the root is the weakest that is not refuted.
     refuted = brentq(excess, _WEAKEST, family.strongest, xtol=_SLACK) - 2 * _SLACK
-    return family.channel(max(refuted, _WEAKEST)).epsilon(delta=delta)
+    return family.epsilon(max(refuted, _WEAKEST), delta=delta)
 
 
 def best_tight_bound(
@@ -373,7 +372,13 @@ def best_tight_bound(
 
 
 def chance_of_errors(
-    channel: Channel, *, canaries: int, guesses: int, errors: int, guesses_fixed: bool
+    family: Family,
+    strength: float,
+    *,
+    canaries: int,
+    guesses: int,
+    errors: int,
+    guesses_fixed: bool,
 ) -> float:
     """P[T <= u]: how likely the best attacker makes at most u `errors`, or an upper bound.
 
@@ -381,12 +386,13 @@ def chance_of_errors(
     """
     _validate.whole(errors=errors)
     if not guesses_fixed:
-        return float(bdtr(errors, guesses, expit(-channel.largest)))
+        return float(bdtr(errors, guesses, expit(-family.largest(strength))))
     if guesses == canaries:
-        every = mean_error(channel, np.ones(1))
+        every = mean_error(family, strength, np.ones(1))
         return float(bdtr(errors, guesses, every[0]))
     less_sure = betaincinv(canaries - guesses, guesses + 1, _PLACES)
-    return float(bdtr(errors, guesses, mean_error(channel, 1 - less_sure)) @ _SHARES)
+    wrong = mean_error(family, strength, 1 - less_sure)
+    return float(bdtr(errors, guesses, wrong) @ _SHARES)
 
 
 # By a trade-off curve

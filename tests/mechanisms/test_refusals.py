@@ -95,8 +95,8 @@ GUESS = partial(guess_risk.guess_after, prior=0.5, epsilon=1.0, delta=1.0)
 AFTER_GAUSSIAN = partial(guess_risk.guess_after_gaussian, prior=0.5, mu=1.0)
 KEEP = partial(rr.keep_probability, epsilon=INF, num_classes=2)
 KEPT = partial(rr.epsilon_from_keep_probability, keep_probability=0.9, num_classes=2)
-PURE_CHANNEL = partial(auditing.LaplaceFamily().channel(1.0).epsilon, delta=0.0)
-NORMAL_CHANNEL = partial(auditing.GaussianFamily().channel(1.0).epsilon, delta=1e-5)
+PURE_CHANNEL = partial(auditing.LaplaceFamily().epsilon, 1.0, delta=0.0)
+NORMAL_CHANNEL = partial(auditing.GaussianFamily().epsilon, 1.0, delta=1e-5)
 PRICES: list[Row] = [
     (CURVE, {"orders": [1.0, 2.0], "rdp": [0.1, 0.1]}, "above 1"),
     (CURVE, {"orders": [2.0, 3.0], "rdp": [2.0, -1.0]}, "rdp is -1.0 at order 3.0; .* 0 or above"),
@@ -475,9 +475,6 @@ LABELS = ints(0, 1, 2)
 DRAW = partial(auditing.Canaries.draw, LABELS, num_classes=3, num_canaries=3, seed=2**32 - 1)
 BLOCKS = partial(auditing.Canaries.draw, labels=LABELS, num_classes=3, num_canaries=3)
 PLANTED = partial(auditing.Canaries, positions=ints(1), labels=ints(1), true_labels=ints(2))
-COINS = partial(
-    auditing.CoinCanaries, positions=ints(1), candidates=np.array([[4, 5]]), coins=ints(1)
-)
 ONE_RUN = partial(auditing.one_run_lower_bound, canaries=10, guesses=5, correct=5)
 CURVES = [
     partial(auditing.f_dp_lower_bound, canaries=10, guesses=5, correct=5, curve=curve)
@@ -538,20 +535,6 @@ AUDITS: list[Row] = [
     *out_of_range(DRAW, seed=[2**32], num_canaries=[0]),
     (BLOCKS, {"labels": np.repeat(LABELS, 14), "block": 1, "num_canaries": 20}, "without ov"),
     *out_of_range(BLOCKS, block=[-1]),
-    *(
-        (call, {"positions": bad}, "positions")
-        for call in (PLANTED, COINS)
-        for bad in (ints(1)[None], ints(), ints(-1))
-    ),
-    *((PLANTED, {name: LABELS}, r"1 positions need \[1\]") for name in ("labels", "true_labels")),
-    (PLANTED, {"labels": ints(1)[None]}, r"1 positions need \[1\]"),
-    (COINS, {"candidates": np.array([[4, 5, 6]])}, r"1 positions need \[1, 2\] and \[1\]"),
-    (COINS, {"candidates": ints(4, 5)}, r"1 positions need \[1, 2\] and \[1\]"),
-    (COINS, {"coins": TWO}, r"1 positions need \[1, 2\] and \[1\]"),
-    (COINS, {"candidates": np.array([[4, 4]])}, "the same label twice"),
-    (COINS, {"coins": ints(2)}, "other than 0 and 1"),
-    (PLANTED, {"true_labels": ints(1)}, "canary 0 has label 1, which is its true label"),
-    (PLANTED, {"positions": ints(3, 3), "labels": TWO, "true_labels": TWO[::-1]}, "drawn twice"),
     *(
         (partial(PLANTED().plant, labels=np.zeros(2, int)), {"labels": bad}, "plant canaries in th")
         for bad in (ints(0), np.zeros((4, 1), dtype=np.int64))

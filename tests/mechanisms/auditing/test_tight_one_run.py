@@ -61,7 +61,7 @@ def test_published_rows(
 )
 def test_500_audits_err_as_stated(family: Family, strength: float) -> None:
     """A bound is above the truth exactly where the truth gives the errors a chance below 5%."""
-    generator, channel = np.random.default_rng(1), family.channel(strength)
+    generator = np.random.default_rng(1)
     ratios = _ratios(family, strength)
     false = 0
     cache: dict[int, bool] = {}
@@ -70,9 +70,8 @@ def test_500_audits_err_as_stated(family: Family, strength: float) -> None:
         surest = drawn[np.argsort(-np.abs(drawn), kind="stable")[:200]]
         errors = int((surest < 0).sum() + generator.binomial((surest == 0).sum(), 0.5))
         if errors not in cache:
-            chance = chance_of_errors(
-                channel, canaries=400, guesses=200, errors=errors, guesses_fixed=True
-            )
+            given: Any = {"canaries": 400, "guesses": 200, "errors": errors}
+            chance = chance_of_errors(family, strength, **given, guesses_fixed=True)
             cache[errors] = chance <= 0.05
         false += cache[errors]
     assert false <= binom.ppf(0.9999, 500, 0.05)
@@ -158,9 +157,9 @@ def test_the_best_of_several_bounds_pays_for_the_choice() -> None:
 
 
 def test_free_guesses_err_as_the_surest_and_half_of_them_right_prove_nothing() -> None:
-    channel = SubsetFamily(num_classes=10, subset_size=1).channel(2.0)
+    response = SubsetFamily(num_classes=10, subset_size=1)
     counts: dict[str, Any] = {"canaries": 100, "guesses": 40}
-    free = chance_of_errors(channel, **counts, errors=6, guesses_fixed=False)
+    free = chance_of_errors(response, 2.0, **counts, errors=6, guesses_fixed=False)
     assert free == pytest.approx(binom.cdf(6, 40, 1 / (1 + math.exp(2))))
     for fixed in (True, False):
         family = LaplaceFamily()
