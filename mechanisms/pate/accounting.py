@@ -33,7 +33,7 @@ PateCost(epsilon=0.1246..., order=68.5, answered=1.556...)
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -57,7 +57,7 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.pate.decisions import (
     Accounting,
-    TabulatedCurves,
+    Curves,
     decision_rdp_gnmax,
     exact_answers,
     exact_checks,
@@ -65,8 +65,6 @@ from labeldp.mechanisms.pate.decisions import (
 
 Floats = NDArray[np.float64]
 
-#: Entries of a block: 16,384 doubles and their like stay in a core's second-level cache.
-_BLOCK_ENTRIES = 16_384
 #: exp() of more than this overflows; such blocks take the slower way.
 _LARGE_EXPONENT = 700.0
 #: A probability below this is charged as this much: dearer, and finite.
@@ -159,7 +157,7 @@ def log_probability_answered_per_class(votes: ArrayLike, threshold: float, sigma
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RenyiCurves:
+class _Formula:
     """Renyi curves of U kinds of query, each by the numbers of the module's formula.
 
     `head` is a, `head_slope` A, `tail` b, `tail_slope` B, all [U]. From the orders `reach` [U] on
@@ -174,72 +172,39 @@ class RenyiCurves:
     ceiling_slope: float
     ceiling_cap: float = math.inf
 
-    def __len__(self) -> int:
-        return len(self.head)
-
-    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "RenyiCurves":
-        """Return the curves at `index`."""
-        per_curve = ("head", "head_slope", "tail", "tail_slope", "reach")
-        return replace(self, **{name: getattr(self, name)[index] for name in per_curve})
-
-    def ceiling(self, orders: Floats) -> Floats:
-        """The bound that holds for any votes [A]."""
-        return np.minimum(self.ceiling_slope * orders, self.ceiling_cap)
-
-    def _blocks(self, orders: Floats) -> Iterator[tuple[slice, Floats, int]]:
-        """Yield (rows, values [rows, C], C): beyond the first C ascending orders, the ceiling."""
-        ceiling = self.ceiling(orders)
-        steps = orders - 1
-        below = np.searchsorted(orders, self.reach, side="left")
-        slope = self.tail_slope - self.head_slope
-        gap = self.tail - self.head
-        height = max(1, _BLOCK_ENTRIES // len(orders))
-        buffer = np.empty((height, len(orders)))
-        for rows in _validate.blocks(len(self), len(orders), entries=_BLOCK_ENTRIES):
-            counts = below[rows]
-            widest = int(counts.max())
-            narrowest = int(counts.min())
-            values = buffer[: len(counts), :widest]
-            np.multiply(slope[rows, None], steps[:widest], out=values)
-            values += gap[rows, None]
-            # log(e^u + e^v) = u + log1p(e^(v - u)); `values` is v - u
-            if widest and values.max() > _LARGE_EXPONENT:
-                values[:] = np.logaddexp(0.0, values)
-            else:
-                np.exp(values, out=values)
-                np.log1p(values, out=values)
-            values += self.head[rows, None]
-            values /= steps[:widest]
-            values += self.head_slope[rows, None]
-            np.maximum(values, 0.0, out=values)
-            np.minimum(values, ceiling[:widest], out=values)  # twenty times faster than np.clip
-            if narrowest < widest:
-                strip = values[:, narrowest:]
-                outside = np.arange(narrowest, widest) >= counts[:, None]
-                np.copyto(strip, ceiling[narrowest:widest], where=outside)
-            yield rows, values, widest
-
-    def rows(self, orders: Floats) -> Floats:
-        """Return every curve at ascending `orders` [U, A]."""
-        result = np.empty((len(self), len(orders)))
-        ceiling = self.ceiling(orders)
-        for rows, values, width in self._blocks(orders):
-            result[rows, :width] = values
-            result[rows, width:] = ceiling[width:]
-        return result
-
-    def weighted_sum(self, weights: Floats, orders: Floats) -> Floats:
-        """Return weights [U] times curves [U, A] at ascending `orders`: [A]."""
-        result = np.zeros(len(orders))
-        ceiling = self.ceiling(orders)
-        for rows, values, width in self._blocks(orders):
-            result[:width] += weights[rows] @ values
-            result[width:] += weights[rows].sum() * ceiling[width:]
+    def __call__(self, kinds: NDArray[np.intp], orders: Floats) -> Floats:
+        """Return the curves of some kinds [M] at ascending orders [M, A]."""
+        ceiling = np.minimum(self.ceiling_slope * orders, self.ceiling_cap)
+        below = np.searchsorted(orders, self.reach[kinds])
+        # Kinds are sorted, so that those of a block reach about as far: all beyond is ceiling.
+        widest = int(below.max())
+        narrowest = int(below.min())
+        steps = orders[:widest] - 1
+        head = self.head[kinds, None]
+        head_slope = self.head_slope[kinds, None]
+        result = np.empty((len(kinds), len(orders)))
+        values = result[:, :widest]
+        np.multiply(self.tail_slope[kinds, None] - head_slope, steps, out=values)
+        values += self.tail[kinds, None] - head
+        # log(e^u + e^v) = u + log1p(e^(v - u)); `values` is v - u
+        if widest and values.max() > _LARGE_EXPONENT:
+            values[:] = np.logaddexp(0.0, values)
+        else:
+            np.exp(values, out=values)
+            np.log1p(values, out=values)
+        values += head
+        values /= steps
+        values += head_slope
+        np.maximum(values, 0.0, out=values)
+        np.minimum(values, ceiling[:widest], out=values)  # twenty times faster than np.clip
+        outside = np.arange(narrowest, len(orders)) >= below[:, None]
+        np.copyto(result[:, narrowest:], ceiling[narrowest:], where=outside)
         return result
 
 
-def gaussian_curves(log_q: Floats, noise_std: float) -> RenyiCurves:
-    """Curves of an argmax over counts with Gaussian noise of `noise_std` on each, at log q [U]."""
+def gaussian_curves(log_q: Floats, noise_std: float) -> Curves:
+    """Curves of an argmax over counts with Gaussian noise of `noise_std` on each, at log q [N]."""
+    log_q, index = np.unique(log_q, return_inverse=True)
     precision = noise_std**-2.0
     certain = np.isneginf(log_q)
     finite = np.where(certain, -1.0, log_q)
@@ -253,7 +218,7 @@ def gaussian_curves(log_q: Floats, noise_std: float) -> RenyiCurves:
     head = np.where(usable, np.log1p(-np.exp(finite)) if usable.any() else 0.0, 0.0)
     exponent = np.where(usable, (finite + mu2_safe * precision) * (1 - 1 / mu2_safe), -1.0)
     head_slope = np.where(usable, head - log1mexp(exponent), 0.0)
-    return RenyiCurves(
+    formula = _Formula(
         head=np.where(certain, 0.0, head),
         head_slope=np.where(certain, 0.0, head_slope),
         tail=np.where(certain, -np.inf, finite),
@@ -261,16 +226,18 @@ def gaussian_curves(log_q: Floats, noise_std: float) -> RenyiCurves:
         reach=np.where(certain, np.inf, np.where(usable, mu2 + 1, 0.0)),
         ceiling_slope=precision,
     )
+    return Curves(index=index, kinds=len(log_q), compute=formula)
 
 
-def laplace_curves(log_q: Floats, scale: float) -> RenyiCurves:
-    """Curves of an argmax over counts with Laplace noise of `scale` on each, at log q [U]."""
+def laplace_curves(log_q: Floats, scale: float) -> Curves:
+    """Curves of an argmax over counts with Laplace noise of `scale` on each, at log q [N]."""
+    log_q, index = np.unique(log_q, return_inverse=True)
     epsilon = 2 / scale
     usable = log_q <= -np.logaddexp(0.0, epsilon)
     safe = np.where(usable, log_q, -1.0 - np.logaddexp(0.0, epsilon))
     head = np.log1p(-np.exp(safe))
     head_slope = head - log1mexp(safe + epsilon)
-    return RenyiCurves(
+    formula = _Formula(
         head=np.where(usable, head, 0.0),
         head_slope=np.where(usable, head_slope, 0.0),
         tail=safe,
@@ -279,6 +246,7 @@ def laplace_curves(log_q: Floats, scale: float) -> RenyiCurves:
         ceiling_slope=epsilon**2 / 2,
         ceiling_cap=epsilon,
     )
+    return Curves(index=index, kinds=len(log_q), compute=formula)
 
 
 def log_surprise(log_p: Floats) -> Floats:
@@ -293,19 +261,13 @@ def _log_probability(values: ArrayLike, name: str) -> Floats:
     )
 
 
-def _every_row(curves: RenyiCurves, index: NDArray[np.intp], orders: ArrayLike) -> Floats:
-    ascending, back = np.unique(checked_orders(orders), return_inverse=True)
-    return curves.rows(ascending)[:, back][index]
-
-
 def rdp_gnmax(log_q: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
     """Renyi divergence of GNMax's answers [N, A] (PATE 2018, Theorem 6 and Propositions 8, 10).
 
     log_q [N] are bounds from `log_q_gaussian`.
     """
     checked_noise(noise_std=noise_std)
-    values, index = np.unique(_log_probability(log_q, "log_q"), return_inverse=True)
-    return _every_row(gaussian_curves(values, noise_std), index, orders)
+    return gaussian_curves(_log_probability(log_q, "log_q"), noise_std).rows(orders)
 
 
 def rdp_threshold(log_p: ArrayLike, sigma1: float, orders: ArrayLike) -> Floats:
@@ -316,8 +278,8 @@ def rdp_threshold(log_p: ArrayLike, sigma1: float, orders: ArrayLike) -> Floats:
     `log_probability_answered`.
     """
     checked_noise(sigma1=sigma1)
-    values, index = np.unique(log_surprise(_log_probability(log_p, "log_p")), return_inverse=True)
-    return _every_row(gaussian_curves(values, math.sqrt(2) * sigma1), index, orders)
+    surprise = log_surprise(_log_probability(log_p, "log_p"))
+    return gaussian_curves(surprise, math.sqrt(2) * sigma1).rows(orders)
 
 
 def rdp_lnmax(log_q: ArrayLike, scale: float, orders: ArrayLike) -> Floats:
@@ -326,8 +288,7 @@ def rdp_lnmax(log_q: ArrayLike, scale: float, orders: ArrayLike) -> Floats:
     log_q [N] are bounds from `log_q_laplace`; one answer is 2/scale-DP.
     """
     checked_noise(scale=scale)
-    values, index = np.unique(_log_probability(log_q, "log_q"), return_inverse=True)
-    return _every_row(laplace_curves(values, scale), index, orders)
+    return laplace_curves(_log_probability(log_q, "log_q"), scale).rows(orders)
 
 
 class CheckNoise(StrEnum):
@@ -357,21 +318,6 @@ class PateCost:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class _Step:
-    """One step of every query: U different curves, and which of them each query has [N]."""
-
-    curves: RenyiCurves | TabulatedCurves
-    index: NDArray[np.intp]
-
-    def total(self, weights: Floats, orders: Floats) -> Floats:
-        """Sum of weight times curve over the queries [A]; weights [N]."""
-        per_curve = np.bincount(self.index, weights, len(self.curves)).astype(np.float64)
-        used = per_curve > 0
-        curves = self.curves if used.all() else self.curves.take(used)
-        return curves.weighted_sum(per_curve[used], orders)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class QueryCosts:
     """Costs of N queries: of checking each, of answering each, and how likely it is answered.
 
@@ -379,8 +325,8 @@ class QueryCosts:
     [N]. The PATE papers convert to epsilon with `Conversion.MIRONOV`.
     """
 
-    check: _Step | None
-    answer: _Step
+    check: Curves | None
+    answer: Curves
     log_probability: Floats
 
     def __len__(self) -> int:
@@ -444,20 +390,17 @@ def gnmax_costs(
     """Costs of GNMax, which answers every query."""
     if accounting is Accounting.DECISION:
         checked_noise(noise_std=noise_std)
-        return _always_answered(*exact_answers(checked_votes(votes), noise_std))
-    values, index = np.unique(log_q_gaussian(votes, noise_std), return_inverse=True)
-    return _always_answered(gaussian_curves(values, noise_std), index)
+        return _always_answered(exact_answers(checked_votes(votes), noise_std))
+    return _always_answered(gaussian_curves(log_q_gaussian(votes, noise_std), noise_std))
 
 
 def lnmax_costs(votes: ArrayLike, *, scale: float) -> QueryCosts:
     """Costs of LNMax, which answers every query with Laplace noise on every count."""
-    values, index = np.unique(log_q_laplace(votes, scale), return_inverse=True)
-    return _always_answered(laplace_curves(values, scale), index)
+    return _always_answered(laplace_curves(log_q_laplace(votes, scale), scale))
 
 
-def _always_answered(curves: RenyiCurves | TabulatedCurves, index: NDArray[np.intp]) -> QueryCosts:
-    answer = _Step(curves=curves, index=index)
-    return QueryCosts(check=None, answer=answer, log_probability=np.zeros(len(index)))
+def _always_answered(answer: Curves) -> QueryCosts:
+    return QueryCosts(check=None, answer=answer, log_probability=np.zeros(len(answer.index)))
 
 
 def confident_gnmax_costs(
@@ -489,17 +432,16 @@ def confident_gnmax_costs(
         log_p = log_probability_answered(compared, threshold, sigma1)
     _validate.same_length(check_counts=len(log_p), votes=len(checked))
     answer = gnmax_costs(checked, noise_std=sigma2, accounting=accounting).answer
-    curves: RenyiCurves | TabulatedCurves
-    index = np.zeros(len(log_p), dtype=np.intp)
     match check_noise, accounting:
-        case CheckNoise.PER_CLASS, Accounting.COUNTS:
-            curves = TabulatedCurves(1, lambda orders: (sigma1**-2.0 * orders)[None])
         case CheckNoise.PER_CLASS, _:
-            curves = TabulatedCurves(1, lambda orders: decision_rdp_gnmax(sigma1, orders)[None])
+            counts = accounting is Accounting.COUNTS
+            check = Curves.tabulated(
+                np.zeros(len(log_p), dtype=np.intp),
+                1,
+                lambda o: (sigma1**-2.0 * o if counts else decision_rdp_gnmax(sigma1, o))[None],
+            )
         case _, Accounting.COUNTS:
-            values, index = np.unique(log_surprise(log_p), return_inverse=True)
-            curves = gaussian_curves(values, math.sqrt(2) * sigma1)
+            check = gaussian_curves(log_surprise(log_p), math.sqrt(2) * sigma1)
         case _:
-            curves, index = exact_checks(checked_counts(compared), threshold, sigma1)
-    check = _Step(curves=curves, index=index)
+            check = exact_checks(checked_counts(compared), threshold, sigma1)
     return QueryCosts(check=check, answer=answer, log_probability=log_p)

@@ -72,6 +72,8 @@ _MARGIN = 9.0
 _LARGEST = 300.0
 #: Shifts below this are expanded, since the difference of two logs would lose their digits.
 _TINY = 1e-6
+#: Entries of a block of curves: half a megabyte of doubles stays in a core's second-level cache.
+_BLOCK_ENTRIES = 65_536
 #: Below this a l is expanded, above that its exponential is taken together with the probability.
 _SMALL = 1e-2
 _BIG = 30.0
@@ -167,50 +169,63 @@ def _bound(shift: float, orders: Floats, log_table: Floats, third: float) -> Flo
     return result
 
 
-class TabulatedCurves:
-    """Renyi curves of `count` kinds of query, computed once for a grid of ascending orders."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Curves:
+    """Renyi curves of N queries, of U kinds.
 
-    def __init__(self, count: int, compute: Callable[[Floats], Floats]) -> None:
-        self._count = count
+    Attributes:
+        index: Kind of each query, 0..U-1 [N].
+        kinds: The number U.
+        compute: Maps M of the kinds [M] and ascending orders [A] to their curves [M, A].
+    """
+
+    index: NDArray[np.intp]
+    kinds: int
+    compute: Callable[[NDArray[np.intp], Floats], Floats]
+
+    def rows(self, orders: ArrayLike) -> Floats:
+        """Return the curve of every query [N, A]."""
+        ascending, back = np.unique(checked_orders(orders), return_inverse=True)
+        every = np.empty((self.kinds, len(ascending)))
+        for rows in _validate.blocks(*every.shape, entries=_BLOCK_ENTRIES):
+            every[rows] = self.compute(np.arange(self.kinds)[rows], ascending)
+        return every[:, back][self.index]
+
+    def total(self, weights: Floats, orders: Floats) -> Floats:
+        """Sum of weights [N] times the curves at ascending orders [A]."""
+        per_kind = np.bincount(self.index, weights, self.kinds)
+        used = np.flatnonzero(per_kind)
+        total = np.zeros(len(orders))
+        for rows in _validate.blocks(len(used), len(orders), entries=_BLOCK_ENTRIES):
+            total += per_kind[used[rows]] @ self.compute(used[rows], orders)
+        return total
+
+    @classmethod
+    def tabulated(
+        cls, index: NDArray[np.intp], kinds: int, compute: Callable[[Floats], Floats]
+    ) -> "Curves":
+        """Return curves that are computed for all kinds at once, by ascending orders [U, A]."""
         # Expected and realised costs of a run need the same orders.
-        self._rows = lru_cache(maxsize=1)(lambda orders: compute(np.frombuffer(orders)))
-
-    def __len__(self) -> int:
-        return self._count
-
-    def rows(self, orders: Floats) -> Floats:
-        """Return every curve at ascending `orders` [U, A]."""
-        result: Floats = self._rows(orders.tobytes())
-        return result
-
-    def take(self, index: NDArray[np.intp] | NDArray[np.bool_]) -> "TabulatedCurves":
-        """Return the curves at `index`."""
-        count = len(np.arange(self._count)[index])
-        return TabulatedCurves(count, lambda orders: self.rows(orders)[index])
-
-    def weighted_sum(self, weights: Floats, orders: Floats) -> Floats:
-        """Return weights [U] times curves [U, A] at ascending `orders`: [A]."""
-        result: Floats = weights @ self.rows(orders)
-        return result
+        rows = lru_cache(maxsize=1)(lambda orders: compute(np.frombuffer(orders)))
+        return cls(
+            index=index, kinds=kinds, compute=lambda few, orders: rows(orders.tobytes())[few]
+        )
 
 
-def exact_answers(
-    votes: NDArray[np.integer[Any]], noise_std: float
-) -> tuple[TabulatedCurves, NDArray[np.intp]]:
-    """Curves of GNMax's answers to different histograms, and which one each query has [N]."""
+def exact_answers(votes: NDArray[np.integer[Any]], noise_std: float) -> Curves:
+    """Curves of GNMax's answers to votes [N, K], a kind for each different histogram."""
     descending = -np.sort(-votes.astype(np.int64), axis=1)
     histograms, index = np.unique(descending, axis=0, return_inverse=True)
-    curves = TabulatedCurves(len(histograms), lambda o: _answer_rows(histograms, noise_std, o))
-    return curves, index.reshape(-1)
+    return Curves.tabulated(
+        index.reshape(-1), len(histograms), lambda o: _answer_rows(histograms, noise_std, o)
+    )
 
 
-def exact_checks(
-    counts: NDArray[Any], threshold: float, sigma1: float
-) -> tuple[TabulatedCurves, NDArray[np.intp]]:
-    """Curves of checks of different largest counts, and which one each query has [N]."""
+def exact_checks(counts: NDArray[Any], threshold: float, sigma1: float) -> Curves:
+    """Curves of checks of counts [N, K], a kind for each different largest count."""
     peaks, index = np.unique(whole_maximum(counts), return_inverse=True)
     x = (peaks - threshold) / sigma1
-    return TabulatedCurves(len(peaks), lambda o: _check_rows(x, 1 / sigma1, o)), index
+    return Curves.tabulated(index, len(peaks), lambda o: _check_rows(x, 1 / sigma1, o))
 
 
 def exact_rdp_gnmax(votes: ArrayLike, noise_std: float, orders: ArrayLike) -> Floats:
@@ -220,9 +235,7 @@ def exact_rdp_gnmax(votes: ArrayLike, noise_std: float, orders: ArrayLike) -> Fl
     direction. With spread over noise_std^2 above some hundred it is the price for any votes.
     """
     checked_noise(noise_std=noise_std)
-    ascending, back = np.unique(checked_orders(orders), return_inverse=True)
-    curves, index = exact_answers(checked_votes(votes), noise_std)
-    return curves.rows(ascending)[:, back][index]
+    return exact_answers(checked_votes(votes), noise_std).rows(orders)
 
 
 def _answer_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) -> Floats:
@@ -348,8 +361,7 @@ def exact_rdp_threshold(
     """
     checked_noise(sigma1=sigma1)
     _validate.non_negative(threshold=threshold)
-    curves, index = exact_checks(checked_counts(votes), threshold, sigma1)
-    return curves.rows(checked_orders(orders))[index]
+    return exact_checks(checked_counts(votes), threshold, sigma1).rows(orders)
 
 
 def _check_rows(x: Floats, shift: float, orders: Floats) -> Floats:
