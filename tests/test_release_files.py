@@ -103,13 +103,9 @@ def test_a_frontier_rises_and_a_pure_result_also_counts_at_a_delta() -> None:
     [
         ({"results": [[1.0, 101.0]]}, "an accuracy is above 100%"),
         ({"results": [[2.0, 90.0], [1.0, 80.0]]}, "each stands once, in rising order"),
-        ({"results": []}, "at least 1 item"),
-        ({"run": None}, "either a source, or a run of ours"),
         ({"source": "A paper, Table 1"}, "either a source, or a run of ours"),
         ({"adjacency": "one person"}, "one label is substituted"),
-        ({"league": "any"}, "no outside data"),
         ({"delta": 0.5}, "less than 0.01"),
-        ({"method": "a | b"}, "match pattern"),
         ({"notes": "more"}, "Extra inputs are not permitted"),
         ({"run": {"command": "rm -r .", "hours": 0, "commit": "main"}}, "run.command"),
     ],

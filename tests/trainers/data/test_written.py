@@ -28,7 +28,6 @@ from labeldp.trainers.data.own_data import label_numbers
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.tables import csv_table, parquet_table
-from tests.platform.cli.asked import answer
 
 # ------------------------------------------------------------------------------------- labels
 
@@ -326,31 +325,3 @@ def test_a_second_file_is_read_in_the_forms_of_the_first(tmp_path: Path) -> None
     assert public.test_features.numpy() == pytest.approx(
         public.preprocessing({"x": [1000.0, 2000.0]}).numpy()
     )
-
-
-def test_the_two_parties_read_files_by_the_same_rules(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Thousands are thousands in a chunk of one row, too, and labels match by name."""
-    random = np.random.default_rng(0)
-    km = random.integers(1000, 9000, 200)
-    features = pd.DataFrame({"id": [f"p{i}" for i in range(200)], "km": [f"{k:,}" for k in km]})
-    features["km"] = features.km.str.replace(",", ".")
-    features.loc[0, "km"] = "5.000,5"
-    features.to_csv(tmp_path / "features.csv", index=False)
-    labels = pd.DataFrame({"id": features.id, "bought": np.where(km > 5000, "+", "-")})
-    labels.to_csv(tmp_path / "labels.csv", index=False)
-    labels.to_parquet(tmp_path / "labels.parquet", index=False)
-    (tmp_path / "one.csv").write_text("km\n1.234\n")
-    (tmp_path / "two.csv").write_text('km\n"8.234,5"\n1.234\n')
-    monkeypatch.chdir(tmp_path)
-    answer(*"request features.csv --id-column id --method subset --classes +,- -o ask".split())
-    asked = "--id-column id --label-column bought --request ask --epsilon 20".split()
-    for kind in ("csv", "parquet"):
-        answer("release", f"labels.{kind}", *asked, "--vault", kind, "-o", f"{kind}-release")
-    answer(*"fit features.csv --release csv-release -o model".split())
-    for name in ("one", "two"):
-        answer("predict", "model", f"{name}.csv", "-o", f"{name}-found.csv")
-    one, two = (pd.read_csv(f"{name}-found.csv") for name in ("one", "two"))
-    assert two.prediction.tolist() == ["+", "-"]
-    assert one.iloc[0].tolist() == two.iloc[1].tolist()

@@ -37,7 +37,7 @@ from labeldp.trainers.settings.training import LearnerConfig, fast_training
 from tests.platform.cli.asked import refusal, run
 from tests.trainers.data_samples import write_cifar_binary
 from tests.trainers.encoders.small_encoders import SMALL, embedded, some_images
-from tests.trainers.small_data import small_images, small_table
+from tests.trainers.small_data import small_images
 
 ROOM = SMALL.rpartition(":")[0]
 
@@ -326,12 +326,6 @@ def test_damaged_weights_and_those_of_other_labels_are_refused(data: LabelledDat
         file.write_bytes(content)
         with pytest.raises(WeightsRefused, match=f"{message}.*take .* away"):
             trained(data)
-
-
-def test_tables_are_refused() -> None:
-    public, labels = small_table()
-    with pytest.raises(ValueError, match="table holds no images"):
-        trained(LabelledData(public=public, train_labels=labels))
 
 
 # Vectors in place of a data set's images, and what lies beside features of the user's own.

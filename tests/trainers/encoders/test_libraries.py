@@ -185,10 +185,9 @@ def test_bad_requests_are_refused_before_any_work(options: dict[str, Any], messa
         EncoderRequest(**{"address": "a:b", **options})
 
 
-@pytest.mark.parametrize("kind", ["bilinear", "bicubic"])
-@pytest.mark.parametrize(("height", "width"), [(40, 30), (17, 23)])
-def test_images_are_prepared_as_by_torchvision(kind: str, height: int, width: int) -> None:
-    images = torch.from_numpy(some_images(3, side=64))[:, :, :height, :width]
+@pytest.mark.parametrize(("kind", "height"), [("bilinear", 40), ("bicubic", 17)])
+def test_images_are_prepared_as_by_torchvision(kind: str, height: int) -> None:
+    images = torch.from_numpy(some_images(3, side=64))[:, :, :height, :30]
     theirs = transforms.Compose(
         [
             transforms.Resize(24, interpolation=InterpolationMode(kind), antialias=True),
