@@ -8,18 +8,17 @@ Hardware: two cores; each trial takes minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
+from labeldp.platform.studies.presets import audited
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import AlibiConfig, Noise
 from labeldp.trainers.settings.training import Schedule
 
 SWEEP = Sweep(
     name="alibi_fashion_mnist",
-    base=TrialConfig(
-        data=DataSettings(name="fashion_mnist"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=AlibiConfig(
+    base=audited(
+        "fashion_mnist",
+        AlibiConfig(
             model=ModelName.SMALL_CNN,
             epochs=12,
             batch_size=128,

@@ -66,7 +66,6 @@ def levels(epochs: int) -> tuple[Variant, ...]:
 SWEEP = sweep_of_paper(
     "lp_mst_cifar10",
     data="cifar10",
-    method="lp_mst",
     trainer=LpMstConfig(
         model=ModelName.RESNET18_V2,
         epochs=2 * EPOCHS_PER_STAGE,

@@ -64,7 +64,6 @@ def stages(epochs: int, training: Mapping[str, Any]) -> tuple[Variant, ...]:
 SWEEP = sweep_of_paper(
     "lp_mst_cifar100",
     data="cifar100",
-    method="lp_mst",
     trainer=LpMstConfig(epochs=400),
     variants=stages(200, TRAINING),
     samples=8,

@@ -21,10 +21,10 @@ from dataclasses import replace
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.presets import (
     LONGER_EPOCHS,
+    audited,
     network_preset,
     repeated_lines,
     smoke_of_stages,
@@ -75,11 +75,9 @@ ALL_EPSILONS = {"trainer.epsilon": Grid(1.0, 2.0, 3.0, 4.0)}
 
 SWEEP = Sweep(
     name="lp_mst_fashion_mnist",
-    base=TrialConfig(
-        method="lp_mst",
-        data=DataSettings(name="fashion_mnist"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=LpMstConfig(
+    base=audited(
+        "fashion_mnist",
+        LpMstConfig(
             model=ModelName.SMALL_CNN,
             epochs=EPOCHS,
             batch_size=128,

@@ -18,9 +18,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Sweep
-from labeldp.platform.studies.presets import repeated_lines, smoke_of_stages
+from labeldp.platform.studies.presets import audited, repeated_lines, smoke_of_stages
 from labeldp.trainers.methods.settings import RecommenderConfig, RobustLoss
 
 AS_PUBLISHED = {"trainer.loss": RobustLoss.CROSS_ENTROPY}
@@ -33,12 +32,7 @@ LINES: Mapping[str, Mapping[str, Any]] = {
 
 SWEEP = Sweep(
     name="lp_mst_movielens",
-    base=TrialConfig(
-        method="recommender",
-        data=DataSettings(name="movielens_1m"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=RecommenderConfig(epochs=20, batch_size=128),
-    ),
+    base=audited("movielens_1m", RecommenderConfig(epochs=20, batch_size=128)),
     variants=repeated_lines(LINES),
     space={"trainer.epsilon": Grid(1.0, 2.0, 3.0, 4.0, 8.0)},
     smoke=smoke_of_stages(limit=20_000),

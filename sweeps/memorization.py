@@ -12,13 +12,13 @@ Hardware: two cores; 33 trials of minutes each, about three hours. `paper`: a GP
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Resources, Sweep, Variant
 from labeldp.platform.studies.presets import (
     ALIBI_CIFAR10,
     ALIBI_KEYS,
     EPOCHS,
     LONGER_EPOCHS,
+    audited,
     levels,
     network_preset,
     on_fast_network,
@@ -32,12 +32,10 @@ LEVELS = levels(ALIBI_KEYS, ALIBI_CIFAR10)
 
 SWEEP = Sweep(
     name="memorization",
-    base=TrialConfig(
-        data=DataSettings(name="fashion_mnist", limit=10_000),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=AlibiConfig(
-            model=ModelName.SMALL_CNN, epochs=40, batch_size=128, learning_rate=0.05
-        ),
+    base=audited(
+        "fashion_mnist",
+        AlibiConfig(model=ModelName.SMALL_CNN, epochs=40, batch_size=128, learning_rate=0.05),
+        limit=10_000,
     ),
     variants=[
         Variant(name="ALIBI", space={"trainer.epsilon": Grid(2.0, 8.0)}),

@@ -8,26 +8,22 @@ Hardware: two cores, three minutes a trial.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
-from labeldp.platform.studies.presets import FEW_DIGITS, OVERLAPPING
+from labeldp.platform.studies.presets import FEW_DIGITS, OVERLAPPING, audited
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource, PriorStudentConfig
-from labeldp.trainers.performance import Performance, Precision
 
 SWEEP = Sweep(
     name="moment_students",
-    base=TrialConfig(
-        method="prior_student",
-        data=DataSettings(name="mnist"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=PriorStudentConfig(
+    base=audited(
+        "mnist",
+        PriorStudentConfig(
             prior=PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.PATCHES),
             flip=False,
             padding=2,
             box=8,
         ),
-        performance=Performance(precision=Precision.AUTO, channels_last=True),
+        fast=True,
     ),
     variants=tuple(
         Variant(name=f"moment labels + student, {draw}", changes={"seed": draw, "noise.draw": draw})

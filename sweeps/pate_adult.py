@@ -14,9 +14,8 @@ Hardware: two cores, five minutes.
 """
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
-from labeldp.platform.studies.presets import OVERLAPPING, TABLE_3, nearest_labels
+from labeldp.platform.studies.presets import OVERLAPPING, TABLE_3, audited, nearest_labels
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
@@ -29,11 +28,9 @@ from labeldp.trainers.settings.training import SemiSupervisedConfig
 
 SWEEP = Sweep(
     name="pate_adult",
-    base=TrialConfig(
-        method="pate",
-        data=DataSettings(name="adult"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=PateConfig(
+    base=audited(
+        "adult",
+        PateConfig(
             ensemble=EnsembleConfig(kind=TeacherKind.SMOOTH, ridge=0.01),
             student=StudentConfig(
                 kind=StudentKind.SEMI_SUPERVISED,

@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any
 
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
-from labeldp.platform.settings.methods import EVERY
+from labeldp.platform.settings.methods import EVERY, METHODS
 from labeldp.platform.settings.sweep import Grid, Preset, Resources, Sweep, Variant
 from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.catalog import find
@@ -75,6 +75,22 @@ _SMALL_WIDTH = 16
 _PERFORMANCE = {"performance.precision": Precision.AUTO, "performance.channels_last": True}
 
 
+def audited(data: str, trainer: Any, *, fast: bool = False, **more: Any) -> TrialConfig:
+    """Return settings of a trainer with a paper's 1,000 canaries, and 100 with coins.
+
+    `fast`: bfloat16 where a device has units for it. `more`: settings of the data.
+    """
+    return TrialConfig(
+        method=next(name for name, kind in METHODS.items() if kind is type(trainer)),
+        data=DataSettings(name=data, **more),
+        audit=AuditSettings(canaries=1000, coin_canaries=100),
+        trainer=trainer,
+        performance=Performance(
+            precision=Precision.AUTO if fast else Precision.FP32, channels_last=fast
+        ),
+    )
+
+
 def network_preset(
     changes: Mapping[str, Any] | None = None,
     *,
@@ -105,7 +121,6 @@ def sweep_of_paper(
     *,
     data: str,
     trainer: Any,
-    method: str = "alibi",
     network: Preset,
     home: Preset,
     paper: Preset | None = None,
@@ -117,7 +132,6 @@ def sweep_of_paper(
         name: Of the sweep.
         data: Name of the data set.
         trainer: Settings of the method, as published.
-        method: Name of the trainer.
         network: The preset of that name, and so are `home` and `paper`.
         home: Its size for a processor.
         paper: The published lines; None where the sweep has them already.
@@ -125,13 +139,7 @@ def sweep_of_paper(
     """
     return Sweep(
         name=name,
-        base=TrialConfig(
-            method=method,
-            data=DataSettings(name=data),
-            audit=AuditSettings(canaries=1000, coin_canaries=100),
-            trainer=trainer,
-            performance=Performance(precision=Precision.AUTO, channels_last=True),
-        ),
+        base=audited(data, trainer, fast=True),
         resources=Resources(gpu=1, shared=True),
         needs_gpu=True,
         presets={"paper": paper or Preset(needs_gpu=True), "network": network, "home": home},
@@ -252,7 +260,6 @@ def pate_fm(
     return sweep_of_paper(
         f"pate_fm_{data}",
         data=data,
-        method="pate",
         trainer=PateConfig(
             ensemble=EnsembleConfig(kind=TeacherKind.FIXMATCH, fixmatch=teacher),
             student=StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=student),
@@ -328,21 +335,16 @@ def pate_on_images(data: str, student: SemiSupervisedConfig) -> Sweep:
     `--smoke` has one line and 2,000 images, of scikit-learn's digits where the data set is missing.
     """
     features: Mapping[str, Any] = {"features": FeatureSet.PATCHES}
+    trainer = PateConfig(
+        ensemble=EnsembleConfig(kind=TeacherKind.SMOOTH, ridge=0.01, **features),
+        student=StudentConfig(
+            kind=StudentKind.SEMI_SUPERVISED, semi_supervised=student, **features
+        ),
+        students=1,
+    )
     return Sweep(
         name=f"pate_{data}",
-        base=TrialConfig(
-            method="pate",
-            data=DataSettings(name=data),
-            audit=AuditSettings(canaries=1000, coin_canaries=100),
-            trainer=PateConfig(
-                ensemble=EnsembleConfig(kind=TeacherKind.SMOOTH, ridge=0.01, **features),
-                student=StudentConfig(
-                    kind=StudentKind.SEMI_SUPERVISED, semi_supervised=student, **features
-                ),
-                students=1,
-            ),
-            performance=Performance(precision=Precision.AUTO, channels_last=True),
-        ),
+        base=audited(data, trainer, fast=True),
         variants=VARIANTS,
         space={"trainer.ensemble.seed": Grid(0, 1, 2)},
         smoke=Preset(
@@ -481,11 +483,7 @@ def comparison(dataset: str, *, photographs: bool = False, **presets: Preset) ->
     ]
     return Sweep(
         name=f"compare_{dataset}",
-        base=TrialConfig(
-            data=DataSettings(name=dataset, features=features),
-            audit=AuditSettings(canaries=1000, coin_canaries=100),
-            trainer=AlibiConfig(),
-        ),
+        base=audited(dataset, AlibiConfig(), features=features),
         variants=[line for lines_of_one in repetitions for line in lines_of_one],
         presets={"once": Preset(variants=repetitions[0]), **presets},
         smoke=Preset(
