@@ -421,7 +421,7 @@ def planned_noise(trials: Sequence[PlannedTrial], *, held_out: int) -> ChoiceNoi
 
 
 def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
-    """Report the price and the noise of counts; empty where there are none."""
+    """Report the price and the noise of estimates; empty where no label pays for them."""
     noise = planned_noise(trials, held_out=held_out)
     paid = [trial.config.evaluation for trial in trials]
     if not held_out or any(each.estimate is Estimate.RELEASE for each in paid):
@@ -429,23 +429,14 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     prices = sorted({each.count_epsilon for each in paid})
     many = sum(trial.stands_for * trial.estimates for trial in trials)
     price = " to ".join(dict.fromkeys((shown(prices[0], 3), shown(prices[-1], 3))))
-    what = "histogram"
-    of = "scores"
     end = ""
-    figure = "accuracy"
     if noise is not None:
-        what = "count"
-        of = "right answers"
         refused = ": too much to choose a trial by, and `publish --trial best` refuses it"
         end = f"; {noise.text}{refused if noise.swamps else ''}"
-    if any(trial.config.of_amounts for trial in trials):
-        what = "triple"
-        of = "sums of errors"
-        figure = "error"
-    counts = f"one {what} of {of}" if many == 1 else f"each of {many} {what}s of {of}"
+    figure = "error" if any(trial.config.of_amounts for trial in trials) else "accuracy"
     return (
         f"{figure} is estimated on {held_out:,} held-out labels, which pay epsilon {price} for "
-        f"{counts} and for nothing else{end}"
+        f"each of {many} estimates and for nothing else{end}"
     )
 
 

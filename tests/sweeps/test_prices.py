@@ -17,8 +17,6 @@ from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import plan_of, prepare
 from labeldp.platform.vault.vault_store import VoteJournal
-from labeldp.trainers.base import ModelName
-from labeldp.trainers.performance import Precision
 from tests.faults.without_cluster import without_cluster
 from tests.source_tree import ROOT, sources
 
@@ -76,35 +74,6 @@ def test_presets_of_the_papers_tables_plan_every_published_number(tmp_path: Path
     assert {row.source for row in known - found["paper"]} == {"Papernot et al. 2018, Table 1"}
     # At home ALIBI on CIFAR-10 has another noise, which has no published number.
     assert found["home"] < found["network"] == found["paper"]
-
-
-#: Networks of published numbers that a processor trains in single precision.
-IN_SINGLE_PRECISION = {ModelName.MLP, ModelName.SMALL_CNN, ModelName.TWO_BRANCH}
-
-
-def test_networks_of_images_take_the_units_that_a_device_has() -> None:
-    """Precision `auto` and channels last, in every size of every sweep but the smoke test."""
-    seen = set[tuple[str, str]]()
-    for path in sources("sweeps"):
-        if "SWEEP = " not in path.read_text():
-            continue
-        sweep = load_sweep(path.stem)
-        for preset in (None, *sweep.presets):
-            sized, trials = prepare(sweep, SweepOptions(results=Path("none"), preset=preset))
-            works = [
-                (part.network.model, trial.config.performance)
-                for trial in trials
-                for own in (trial.config.trainer, trial.config.trainer.ensemble)
-                for part in ([] if own is None else own.work(10_000))
-            ]
-            for model, how in works:
-                fast = how.precision is Precision.AUTO and how.channels_last
-                small = model in IN_SINGLE_PRECISION and not sized.needs_gpu
-                assert fast or small, (path.stem, preset, model)
-                seen.add((str(model), sized.name))
-            for each in (sized.resources, sized.teacher):
-                assert each.shared == (each.gpu > 0), (path.stem, preset)
-    assert len({name for _, name in seen}) >= 15
 
 
 def trained(

@@ -14,13 +14,13 @@ from labeldp.platform.settings.configuration import (
     AshaStop,
     ConfigurationError,
     DataSettings,
-    OptunaSearch,
     TrialConfig,
     config_hash,
     to_yaml,
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
+from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import (
     Choice,
     Grid,
@@ -162,16 +162,12 @@ def test_axes_and_a_later_axis_of_another_kind(tmp_path: Path) -> None:
             "line 3: trainer.epochs: Interpolation key 'nope'",
         ),
         ("seed: 1\nseed: 2", "line 2: seed is set before, at "),
-        ("trainer: {epochs: 1}\ntrainer.epochs: 2", "line 2: trainer.epochs is set before"),
         ("- 1\n- 2", "holds no mapping but '[1, 2]'"),
-        ("words", "holds no mapping but 'words'"),
         ("trainer: {epochs: [1,\n", "is not YAML, line 2: "),
         ("a: &a {b: *a}", "is not YAML (RecursionError)"),
         ("no: 3", "line 1: the key 'no' is no text; quote it"),
-        ("1: 3", "line 1: the key '1' is no text; quote it"),
         ("seed: !!python/name:os.system", "is not YAML, line 1: could not determine"),
         ("seed: ${oc.create:x}", "line 1: ${oc.create:x} is no reference"),
-        ("seed: ${oc.select:seed}", "is no reference"),
         (r"seed: \${x ${oc.create:x}", "is no reference"),
         ("seed: '${oc.${k}:A}'\nk: env", "is no reference"),
         ("seed: '${'", "is no reference"),
@@ -230,21 +226,16 @@ def test_the_examples_are_the_sweeps_of_the_same_name(name: str, tmp_path: Path)
         assert hashes[0] == hashes[1]  # the same configurations: the same numbers
 
 
+#: What the examples do not have.
 WHOLE = """
 name: mine
-base: {data: {name: digits}, trainer: {epochs: 9}, audit.canaries: 0}
+base: {trainer: {epochs: 9}, audit.canaries: 0}
 changes: {trainer.batch_size: '${base.trainer.epochs}'}
-lines:
-  - {name: a, changes: {trainer.noise: gaussian}, space: {trainer: {epsilon: [1, 2]}}}
-  - {name: b, space: {trainer.epsilon: 4}}
-space: {trainer.learning_rate: {loguniform: [.01, 1]}}
 samples: 3
 presets:
   home: {changes: {trainer.epochs: 2}, samples: 2, resources: {cpu: 2}, lines: [{name: c}]}
 resources: {cpu: 2, gpu: .5}
-teacher: {cpu: 1}
 budget: {epsilon: 8, delta: 1e-5}
-search: {trials: 4, seed: 1}
 stop: {grace_epochs: 2, keep_one_in: 3}
 choose_by: estimated
 needs_gpu: true
@@ -252,40 +243,24 @@ needs_gpu: true
 
 
 def test_a_sweep_has_everything_that_one_in_python_has(tmp_path: Path) -> None:
-    base = with_changes(
-        TrialConfig(), {"trainer.epochs": 9, "trainer.batch_size": 9, "audit.canaries": 0}
+    keys = {"trainer.epochs": 9, "trainer.batch_size": 9, "audit.canaries": 0}
+    home = Preset(
+        changes={"trainer.epochs": 2},
+        samples=2,
+        resources=Resources(cpu=2),
+        variants=[Variant(name="c")],
     )
-    found = sweep_of(written(tmp_path, WHOLE))
-    assert found == Sweep(
+    assert sweep_of(written(tmp_path, WHOLE)) == Sweep(
         name="mine",
-        base=base,
-        variants=[
-            Variant(
-                name="a",
-                changes={"trainer.noise": "gaussian"},
-                space={"trainer.epsilon": Grid(1, 2)},
-            ),
-            Variant(name="b", space={"trainer.epsilon": Grid(4)}),
-        ],
-        space={"trainer.learning_rate": LogUniform(0.01, 1)},
+        base=with_changes(TrialConfig(), keys),
         samples=3,
-        presets={
-            "home": Preset(
-                changes={"trainer.epochs": 2},
-                samples=2,
-                resources=Resources(cpu=2),
-                variants=[Variant(name="c")],
-            )
-        },
+        presets={"home": home},
         resources=Resources(cpu=2, gpu=0.5),
-        teacher=Resources(cpu=1),
         budget=Budget(epsilon=8, delta=1e-5),
-        search=OptunaSearch(trials=4, seed=1),
         stop=AshaStop(grace_epochs=2, keep_one_in=3),
-        choose_by=found.choose_by,
+        choose_by=ChooseBy.ESTIMATED,
         needs_gpu=True,
     )
-    assert found.choose_by is not None and found.choose_by.value == "estimated"
 
 
 def test_a_sweep_on_the_base_of_another(tmp_path: Path) -> None:
@@ -312,17 +287,13 @@ def test_a_sweep_on_the_base_of_another(tmp_path: Path) -> None:
             "line 3: line 'A': unknown key",
         ),
         ("name: x\nsmoke:\n  changes: {trainer.epochs: 0}", "line 3: trainer.epochs is 0"),
-        ("name: x\nlines: {}", "line 2: 'lines' is {}"),
         ("name: x\nlines: [3]", "line 2: 'lines[0]' is 3"),
         ("name: x\nsamples: three", "line 2: 'samples' is 'three'"),
         ("name: x\nbudget: {epsilon: -3}", "line 2: 'budget' is {'epsilon': -3}"),
-        ("name: x\nbase: evil.py", "line 2: 'base' is 'evil.py'"),
         ("name: x\nbase: ../evil", "line 2: 'base' is '../evil'"),
         ("name: x\nbase: quikstart", "did you mean quickstart"),
-        ("name: x\nbase: [1]", "line 2: 'base' is [1]"),
         ("name: x\nchanges: 5", "line 2: 'changes' is 5"),
         ("name: x\nspace: {\n trainer.epsilon: []}", "line 3: trainer.epsilon is an empty list"),
-        ("name: x\nsmoke: {changes: 5}", "line 2: 'smoke.changes' is 5"),
         ("name: ../x", "a sweep can't be called '../x'"),
         ("name: '${oc.env:HOME}'", "${oc.env:HOME} is no reference"),
         ("trainer: {epochs: 3}", "names no sweep"),

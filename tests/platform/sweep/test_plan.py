@@ -140,7 +140,7 @@ def test_a_users_own_file_is_priced_and_spoiled_by_its_size(tmp_path: Path) -> N
     # Free is what the cheapest trial pays, and what makes the counts of use is more.
     assert plan.count_epsilon == 0.5
     assert {trial.config.evaluation.epsilon for trial in plan.trials} == {0.5}
-    assert "epsilon 0.5 for each of 4 counts" in plan.notes[-1]
+    assert "epsilon 0.5 for each of 4 estimates" in plan.notes[-1]
     # With the key that the folder then keeps, another grid asks at the same price.
     ResultsFolder(tmp_path / "results", sweep="small").identify(count_epsilon=plan.count_epsilon)
     wider = {**own_file(tmp_path, classes=3), "trainer.epsilon": [0.2, 0.5]}
