@@ -13,7 +13,7 @@ from labeldp.platform.api.process_ledger import ProcessLedger
 
 #: Files on the cluster: one process runs them, and starts it and the small sweep once.
 ON_CLUSTER = {
-    *(f"tests/faults/test_{name}.py" for name in ("ensemble_refused", "gpus", "killed", "limits")),
+    *(f"tests/faults/test_{name}.py" for name in ("gpus", "killed", "limits")),
     "tests/sweeps/test_pate_mnist.py",
 }
 

@@ -23,7 +23,7 @@ from tests.platform.sweep.examples import from_yaml
 
 pytestmark = [pytest.mark.ray_cluster, pytest.mark.timeout(900)]
 
-QUICKSTART = Path(__file__).resolve().parents[2] / "sweeps" / "quickstart.py"
+SWEEPS = Path(__file__).resolve().parents[2] / "sweeps"
 EPOCHS = 30
 #: A busy machine takes long to start Ray; a quiet one needs 20 s.
 LIMIT_SECONDS = 600
@@ -53,7 +53,7 @@ class Start:
 
 def start(results: Path, *arguments: str, code: int = 0, interrupt: bool = False) -> Start:
     """Start the sweep and wait for its end; none of its processes is left behind."""
-    with Driver(results, *arguments, sweep=QUICKSTART) as driver:
+    with Driver(results, *arguments, sweep=SWEEPS / "quickstart.py") as driver:
         if interrupt:
             driver.wait_for_records(1)
             driver.interrupt()
@@ -168,3 +168,29 @@ def test_every_trial_is_tracked_with_everything(completed: Start, results: Path)
     names = {file.path for file in client.list_artifacts(parent.info.run_id)}
     assert names >= {"report.html", "pareto.png", "pareto.csv"}
     assert parent.info.status == "FAILED", "two of its trials have failed"
+
+
+# A search under Tune itself; tests/platform/sweep/test_search.py has more without Ray.
+
+
+def test_every_trial_ends_as_a_whole_record_at_the_price_of_the_dearest_way(tmp_path: Path) -> None:
+    settings = ("trainer.epochs=6", "evaluation.epsilon=8.0")
+    command = ("--smoke", "--trials", "6", "--stop", "asha", "--quiet", *settings)
+    with Driver(tmp_path / "results", *command, sweep=SWEEPS / "search_quickstart.py") as driver:
+        outcome = driver.finish(seconds=500)
+        assert "accuracy" not in driver.log, "--quiet says nothing of trials that finish"
+    assert (outcome["trials"], outcome["finished"], outcome["left"]) == (6, 6, 0)
+    results = ResultsFolder(tmp_path / "results", sweep="search_quickstart")
+    found = list(results.records().values())
+    assert len(found) == 6
+    for record in found:
+        assert len(record.curves) == (record.stopped_early or 6)
+        assert "epsilon_m_low" in record.metrics and "accuracy_estimated" in record.metrics
+        assert "accuracy_estimated" in record.curves[0], "its rung after the first epoch"
+    # Some trial was behind: rates from 1e-4 to 1 are a wide range, and counts of 8 are exact.
+    assert any(record.stopped_early for record in found)
+    # Six trials could have asked at the epochs 1 and 4, and at their ends: 18 counts of 8.
+    ledger = outcome["ledger"]
+    assert ledger["epsilon_total"] == 144.0
+    assert ledger["epsilon_releases"] + ledger["epsilon_selection"] == 144.0
+    assert ledger["epsilon_selection"] > 0
