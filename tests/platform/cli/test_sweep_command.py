@@ -215,7 +215,7 @@ def test_a_search_by_counts_that_noise_swamps_is_refused_before_they_are_paid() 
     for part in ("11.8 points", "luckiest of 12", "more than 10.0 points"):
         assert part in problem
     (note,) = found["notes"]
-    assert "pay epsilon 0.083 for each of 12 counts" in note and found["epsilon_total"] == 1.0
+    assert "pay epsilon 0.083 for each of 12 estimates" in note and found["epsilon_total"] == 1.0
     assert answer(*SEARCH, *asked, "evaluation.epsilon=0.17")["fits"]
 
 
