@@ -51,6 +51,14 @@ RC: Any = {
     # A title at a given height: matplotlib would measure every label to find one.
     "axes.titley": 1.0,
 }
+#: TrueType fonts, which conferences ask for, and text as text.
+OF_PAPER: Any = {
+    "font.size": 8,
+    "legend.fontsize": 7,
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "text.parse_math": False,
+}
 #: Width of the figure of accuracy against epsilon.
 _WIDTH = 760.0
 _METHODS = 8
@@ -145,35 +153,59 @@ def trade_off(
     styles: Mapping[str, MethodStyle],
     *,
     attack: bool,
-    title: str = "",
 ) -> Figure:
     """Draw accuracy against epsilon, and below it what the attack proved.
 
     Baselines stand in a band of their own, to the right. A marker of the attack in the shaded field
-    refutes the guarantee; none can lie above the dashed ceiling. With a title there is a legend
-    too.
+    refutes the guarantee; none can lie above the dashed ceiling.
     """
     attack = attack and any(point.epsilon_m_ceiling > 0 for point in points)
-    above = 56 + 16 * math.ceil(len(styles) / 2) if title else 24
-    bottom = above + 250
+    bottom = 24 + 250
     height = bottom + (194 if attack else 0) + 42
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
     sides = {"left": 46, "right": _WIDTH - 10}
-    upper = lowest = _place(figure, **sides, top=above, bottom=bottom)
+    upper = lowest = _place(figure, **sides, top=24, bottom=bottom)
     upper.set_xscale("log")
     scale = _scale(points)
     if attack:
         upper.tick_params(labelbottom=False)
         lowest = _place(figure, **sides, top=bottom + 44, bottom=bottom + 194, share=upper)
-        _draw_attack(lowest, points, styles, scale)
+        words = _draw_attack(lowest, points, styles, scale)
+        lowest.set_title(words, color=SOFT, pad=6)
+    words = _draw_accuracy(upper, points, styles, scale)
+    upper.set_title(words, color=SOFT, pad=6)
+    _mark_epsilons(lowest, points, scale)
+    return figure
+
+
+def column(points: Sequence[Point], styles: Mapping[str, MethodStyle], *, attack: bool) -> Figure:
+    """Draw accuracy, or what the attack proved, against epsilon, as wide as a paper's column."""
+    # A legend above never covers a line.
+    figure = Figure(figsize=(3.3, 2.3 + 0.15 * math.ceil(len(styles) / 2)), layout="constrained")
+    axes = figure.add_subplot()
+    axes.set_xscale("log")
+    scale = _scale(points)
+    words = (_draw_attack if attack else _draw_accuracy)(axes, points, styles, scale)
+    _mark_epsilons(axes, points, scale)
+    axes.set(ylabel="epsilon_m, at least" if attack else words, xlabel="epsilon")
+    handles, names = axes.get_legend_handles_labels()
+    # matplotlib leaves out names that begin with an underscore.
+    shown = [f" {name}" if name.startswith("_") else name for name in names]
+    figure.legend(handles, shown, loc="outside upper center", ncols=2, frameon=False)
+    return figure
+
+
+def _draw_accuracy(
+    axes: Axes, points: Sequence[Point], styles: Mapping[str, MethodStyle], scale: "_Scale"
+) -> str:
+    """Draw accuracy over epsilon, and the front as steps; return what it is in words."""
     by = points[0].accuracy_by if points else ChooseBy.TEST
     unit = 1.0 if by.of_scores else 100.0
-    upper.set_title(by.words if by.of_scores else f"{by.words}, %", color=SOFT, pad=6)
     best = front(point for point in points if math.isfinite(point.epsilon))
     for league in {point.league for point in best}:
         steps = [(scale.at(p.epsilon), unit * p.accuracy) for p in best if p.league == league]
         steps.append((scale.high, steps[-1][1]))
-        upper.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
+        axes.step(*zip(*steps, strict=True), where="post", color=_LINE, linewidth=5, zorder=0)
     spots = _side_by_side(points, [unit * point.accuracy for point in points], scale)
     for variant, style in styles.items():
         mine = [point for point in points if point.variant == variant]
@@ -182,55 +214,11 @@ def trade_off(
         private = [point.epsilon for point in mine if math.isfinite(point.epsilon)]
         if len(set(map(same_epsilon, private))) == len(private):
             line = (places[: len(private)], heights[: len(private)])
-            upper.plot(*line, color=style.color, alpha=0.45)
+            axes.plot(*line, color=style.color, alpha=0.45)
         spreads = [unit * point.accuracy_std for point in mine]
-        upper.errorbar(places, heights, spreads, fmt="none", ecolor=style.color, elinewidth=1.8)
-        _markers(upper, places, heights, style, label=variant)
-    _mark_epsilons(lowest, points, scale)
-    if title:
-        figure.text(0.02, 1 - 14 / height, title, va="center")
-        # matplotlib leaves out names that begin with an underscore.
-        handles, names = upper.get_legend_handles_labels()
-        figure.legend(
-            handles,
-            [f" {name}" for name in names],
-            loc="upper left",
-            bbox_to_anchor=(0.01, 1 - 22 / height),
-            ncols=2,
-            fontsize="small",
-        )
-    return figure
-
-
-def column(found: Sequence[Point], styles: Mapping[str, MethodStyle], *, attack: bool) -> Figure:
-    """Draw accuracy, or what the attack proved, against epsilon, as wide as a paper's column."""
-    # A legend above never covers a line.
-    figure = Figure(figsize=(3.3, 2.3 + 0.15 * math.ceil(len(styles) / 2)), layout="constrained")
-    axes = figure.add_subplot()
-    axes.set_xscale("log")
-    scale = _scale(found)
-    by = found[0].accuracy_by
-    unit = 1.0 if by.of_scores or attack else 100.0
-    heights = [point.epsilon_m_low if attack else unit * point.accuracy for point in found]
-    spots = _side_by_side(found, heights, scale)
-    for variant, style in styles.items():
-        mine = [point for point in found if point.variant == variant]
-        own = [place for place, point in enumerate(found) if point.variant == variant]
-        axes.errorbar(
-            [spots[place] for place in own],
-            [heights[place] for place in own],
-            [0.0 if attack else unit * point.accuracy_std for point in mine],
-            color=style.color,
-            marker=style.marker,
-            markersize=3.5,
-            linewidth=1,
-            label=variant,
-        )
-    _mark_epsilons(axes, found, scale)
-    words = by.words if by.of_scores else f"{by.words}, %"
-    axes.set(xlabel="epsilon", ylabel="epsilon_m, at least" if attack else words)
-    figure.legend(loc="outside upper center", ncols=2, frameon=False)
-    return figure
+        axes.errorbar(places, heights, spreads, fmt="none", ecolor=style.color, elinewidth=1.8)
+        _markers(axes, places, heights, style, label=variant)
+    return by.words if by.of_scores else f"{by.words}, %"
 
 
 class _Scale(NamedTuple):
@@ -275,12 +263,14 @@ def _side_by_side(points: Sequence[Point], heights: Sequence[float], scale: _Sca
 def _markers(
     axes: Axes, places: Sequence[float], heights: Sequence[float], style: MethodStyle, *, label: str
 ) -> None:
+    figure = axes.get_figure(root=True)
+    assert figure is not None
     axes.plot(
         places,
         heights,
         linestyle="none",
         marker=style.marker,
-        markersize=9,
+        markersize=min(9.0, 1.3 * figure.get_figwidth()),
         zorder=3,
         markerfacecolor=style.color,
         markeredgecolor=COLORS["card"],
@@ -307,7 +297,7 @@ def _mark_epsilons(axes: Axes, points: Sequence[Point], scale: _Scale) -> None:
 
 def _draw_attack(
     axes: Axes, points: Sequence[Point], styles: Mapping[str, MethodStyle], scale: _Scale
-) -> None:
+) -> str:
     ceiling = max(point.epsilon_m_ceiling for point in points)
     lows = [p.epsilon_m_low for p in points if math.isfinite(p.epsilon_m_low)]
     top = 1.12 * max(*lows, ceiling, 0.1)
@@ -328,8 +318,7 @@ def _draw_attack(
         axes.plot(cut, [0.96 * top] * len(cut), "^", color=style.color, markersize=5)
         _markers(axes, places, proved, style, label=variant)
     axes.set_ylim(-0.03 * top, top)
-    words = f"epsilon_m: what the attack proved (dashed: ceiling {number(round(ceiling, 2))})"
-    axes.set_title(words, color=SOFT, pad=6)
+    return f"epsilon_m: what the attack proved (dashed: ceiling {number(round(ceiling, 2))})"
 
 
 def spread(every: Sequence[_T], most: int) -> list[_T]:

@@ -27,8 +27,9 @@ from labeldp.platform.report.card import (
     render,
 )
 from labeldp.platform.report.figures import (
-    RC,
+    OF_PAPER,
     MethodStyle,
+    column,
     save,
     styles_of,
     svg,
@@ -301,8 +302,8 @@ def write_report(
     """Write `REPORT_FILES` and figures, for their owner alone; `facts` are as in `page`."""
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / name for name in REPORT_FILES)
-    with rc_context(RC):
-        save(trade_off(found, styles_of(found), attack=True, title=title), figure)
+    with rc_context(OF_PAPER):
+        save(column(found, styles_of(found), attack=False), figure, dpi=300)
     _write_table(found, {record.hash: record for record in records}, table)
     write_figures(records, folder)
     write_text(html, page(records, title=title, choose_by=choose_by, **facts))

@@ -34,6 +34,7 @@ from labeldp.platform.records.progress import trial_name
 from labeldp.platform.records.results import TrialRecord, csv_text
 from labeldp.platform.report.figures import (
     COLORS,
+    OF_PAPER,
     RC,
     SOFT,
     MethodStyle,
@@ -52,14 +53,6 @@ FIGURES = ("accuracy_vs_epsilon", "epsilon_m_vs_epsilon")
 FORMATS = ("pdf", "svg", "png")
 #: Formats of the other figures.
 KINDS = ("svg", "png")
-#: TrueType fonts, which conferences ask for, and text as text.
-_OF_PAPER: Any = {
-    "font.size": 8,
-    "legend.fontsize": 7,
-    "pdf.fonttype": 42,
-    "svg.fonttype": "none",
-    "text.parse_math": False,
-}
 _HEAD = ("line", "epsilon", "delta", "accuracy, %", "epsilon_m, at least", "seeds")
 #: Settings that no published number has another value of, where a method has them.
 _AS_PUBLISHED: Mapping[str, Any] = {
@@ -343,7 +336,7 @@ def write_vote_figures(
         save(figure, *(folder / f"{name}.{kind}" for kind in KINDS))
 
 
-@rc_context(_OF_PAPER)
+@rc_context(OF_PAPER)
 def write_figure(found: Sequence[Point], name: str, path: Path) -> None:
     """Write a figure to a file, for its owner alone; its ending is the format.
 

@@ -21,7 +21,7 @@ from matplotlib.image import imread
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import TEMPLATES
-from labeldp.platform.report.figures import RC, save, styles_of, trade_off
+from labeldp.platform.report.figures import OF_PAPER, column, save, styles_of, trade_off
 from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.page import page, write_report
 from labeldp.platform.report.pareto import Point, front, front_rows, leagues_of, points
@@ -326,10 +326,11 @@ def test_an_interval_that_is_cut_ends_in_an_arrow() -> None:
 )
 def test_anything_can_be_drawn(record: TrialRecord, tmp_path: Path) -> None:
     found = points([record])
-    with rc_context(RC):
-        figure = trade_off(found, styles_of(found), attack=True, title=record.variant)
-        save(figure, tmp_path / "a.png")
-    assert imread(tmp_path / "a.png").std() > 0
+    trade_off(found, styles_of(found), attack=True)
+    with rc_context(OF_PAPER):
+        for attack in (False, True):
+            save(column(found, styles_of(found), attack=attack), tmp_path / "a.png")
+            assert imread(tmp_path / "a.png").std() > 0
 
 
 #: A page without tables, with one folded run card; prints what the script shows.
