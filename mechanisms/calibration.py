@@ -41,14 +41,6 @@ def price_gaussian(*, noise_std: float, delta: float) -> float:
 
 
 @_validate.plain_numbers
-def price_bit_flip(*, flip_probability: float) -> float:
-    """Epsilon of flipped bits, given the probability of a flip, strictly between 0 and 1/2."""
-    _validate.between(0, 0.5, flip_probability=flip_probability)
-    # Each bit costs log((1 - q) / q), and two labels differ in two bits.
-    return 2 * (math.log1p(-flip_probability) - math.log(flip_probability))
-
-
-@_validate.plain_numbers
 def calibrate_laplace(*, epsilon: float) -> float:
     """Scale of the least Laplace noise on one-hot labels that costs at most `epsilon`."""
     _validate.positive(epsilon=epsilon)

@@ -24,12 +24,10 @@ from labeldp.mechanisms.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_randomized_response,
-    price_bit_flip,
     price_gaussian,
     price_laplace,
 )
 from labeldp.mechanisms.randomized_response import (
-    BitFlip,
     RandomizedResponse,
     epsilon_from_keep_probability,
 )
@@ -190,8 +188,6 @@ def test_prices_are_those_of_the_mechanisms() -> None:
     kept = RandomizedResponse(epsilon=2.1, num_classes=10).keep_probability
     response = epsilon_from_keep_probability(keep_probability=kept, num_classes=10)
     assert response == pytest.approx(2.1) == pytest.approx(math.log(kept * 9 / (1 - kept)))
-    flips = BitFlip(epsilon=2.1, num_classes=10).flip_probability
-    assert price_bit_flip(flip_probability=flips) == pytest.approx(2.1)
 
 
 def test_extremes_have_an_answer() -> None:

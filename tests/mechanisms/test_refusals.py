@@ -33,7 +33,6 @@ from labeldp.mechanisms.calibration import (
     calibrate_gaussian,
     calibrate_laplace,
     calibrate_randomized_response,
-    price_bit_flip,
     price_laplace,
 )
 from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection, optimal_channel
@@ -87,7 +86,6 @@ CURVE = partial(epsilon_from_rdp, orders=[2.0], rdp=[0.1], delta=1e-5)
 LAPLACE = partial(calibrate_laplace, epsilon=1.0)
 GAUSSIAN = partial(calibrate_gaussian, epsilon=1.0, delta=1e-5)
 RESPONSE = partial(calibrate_randomized_response, epsilon=1.0, num_classes=2)
-FLIPS = partial(price_bit_flip, flip_probability=0.2)
 PRICE = partial(price_laplace, scale=1.0)
 SELECTION = partial(selection_price, epsilon=1.0, mean_trials=10, distribution="geometric")
 DECISIONS = partial(DecisionEvent, noise_multiplier=1.0, orders=(2.0,), rdp=(0.1,))
@@ -133,7 +131,6 @@ PRICES: list[Row] = [
     (PRICE, {"scale": None}, "give one of the two"),
     (PRICE, {"noise_std": 1.0}, "give one of the two"),
     (PRICE, {"scale": None, "noise_std": 0.0}, "noise_std is 0"),
-    *out_of_range(FLIPS, flip_probability=(0.0, 0.5, 0.7, NAN)),
     (RESPONSE, {"epsilon": 1e-18, "num_classes": 3}, "it must be at least 2e-06"),
     *out_of_range(
         SELECTION, mean_trials=(0.5, *NOT_POSITIVE), delta=[1.0], trial_delta=(-1e-6, NAN)

@@ -20,7 +20,7 @@ from labeldp.platform.api.fitting import (
 from labeldp.platform.api.network_fits import public_rows
 from labeldp.platform.api.process_ledger import line_of
 from labeldp.platform.settings.configuration import TrialConfig, flatten
-from labeldp.platform.settings.methods import ENOUGH_KEPT, NAMED, choose, name_of, named
+from labeldp.platform.settings.methods import ENOUGH_KEPT, NAMED, choose, name_of
 from tests.platform.sweep.examples import a_charge
 
 SECRET = np.array(["benign", "malignant", "benign"])
@@ -60,25 +60,6 @@ def test_classes_are_stated_and_sorted_or_refused(classes: Any, expected: Any) -
 GENERATOR = np.random.default_rng(0)
 NUMBERS = GENERATOR.normal(size=(50, 4)) * [1, 1e6, 1e-6, 0] + 3
 TABLE = pd.DataFrame({"age": np.arange(50.0), "city": ["Bern", "Rome"] * 25})
-SMALL = GENERATOR.integers(0, 255, size=(50, 8, 8), dtype=np.uint8)
-LARGE = GENERATOR.integers(0, 255, size=(50, 20, 20, 3), dtype=np.uint8)
-
-
-@pytest.mark.parametrize(
-    ("rows", "steps"),
-    [
-        (NUMBERS, ["numbers"]),
-        (TABLE, ["columns"]),
-        (SMALL, ["images"]),
-        (LARGE, ["images", "patches"]),
-    ],
-    ids=["numbers", "table", "small images", "large images"],
-)
-def test_rows_are_prepared_and_prepared_alike_again(rows: object, steps: list[str]) -> None:
-    data = public_rows(rows, num_classes=3)
-    assert [step.kind for step in data.preprocessing.steps] == steps
-    assert (data.preprocessing(rows) == data.train_features).all()
-    assert not data.has_test_split
 
 
 def test_digests_distinguish_rows_to_the_last_bit() -> None:
@@ -141,13 +122,6 @@ def test_a_fit_that_costs_more_than_its_parameters_allow_is_refused() -> None:
 
 
 # methods: names there and back, near misses, and the border of the rule behind `auto`.
-
-
-def test_names_of_trainers_and_near_misses() -> None:
-    assert named("lp_mst").method == "lp_mst"
-    assert name_of({"method": "recommender"}) == "recommender"
-    with pytest.raises(ValueError, match="'momentlabels'; did you mean moment_labels"):
-        named("momentlabels")
 
 
 @pytest.mark.parametrize("classes", [2, 10, 100])

@@ -12,8 +12,6 @@ from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.label_release import epsilon as price_of
 from labeldp.platform.api.label_release import privatize
 from labeldp.platform.api.regressor import LabelPrivateRegressor
-from labeldp.platform.settings.configuration import TrialConfig
-from labeldp.platform.settings.sweep import Choice, Grid, Sweep, plan_trials
 from labeldp.platform.vault.shared_vault import SharedVault
 
 ROWS = np.random.default_rng(0).normal(size=(200, 3))
@@ -87,20 +85,3 @@ def test_functions_of_prices_calculate_with_the_number() -> None:
     exact = price_gaussian(noise_std=5.0, delta=1e-5)
     assert price_of(GaussianNoise(noise_std=noise, num_classes=2), delta=1e-5) == exact
     assert price_gaussian(noise_std=noise, delta=1e-5) == exact
-
-
-@pytest.mark.parametrize("values", [[0.5, 1.0], (0.5, 1.0), np.array([0.5, 1.0], dtype=np.float32)])
-def test_axes_are_lists_tuples_and_arrays(values: Any) -> None:
-    base = TrialConfig()
-    given = plan_trials(Sweep(name="a", base=base), {"trainer.epsilon": values})
-    stated = plan_trials(Sweep(name="a", base=base, space={"trainer.epsilon": Grid(values)}))
-    listed = plan_trials(Sweep(name="a", base=base, space={"trainer.epsilon": Grid(*values)}))
-    hashes = [[trial.hash("") for trial in trials] for trials in (given, stated, listed)]
-    assert len(set(hashes[0])) == 2 and hashes[0] == hashes[1] == hashes[2]
-    assert all(type(trial.point["trainer.epsilon"]) is float for trial in given + stated + listed)
-    assert Choice(values).values == (0.5, 1.0)
-    shares = plan_trials(
-        Sweep(name="a", base=base),
-        {"method": "lp_mst", "trainer.stages": 2, "trainer.splits": (0.4, 0.6)},
-    )
-    assert len(shares) == 1

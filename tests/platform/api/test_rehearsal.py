@@ -308,21 +308,6 @@ LEARNERS = [
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
 def test_any_learner_is_as_good_as_alone_in_the_same_channel(learner: Any) -> None:
-    compare_with_itself(learner)
-
-
-@pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize(
-    ("module", "name"), [("lightgbm", "LGBMClassifier"), ("xgboost", "XGBClassifier")]
-)
-def test_boosting_of_the_extra_is_as_good_as_alone_in_the_same_channel(
-    module: str, name: str
-) -> None:
-    learners = pytest.importorskip(module, reason=f"{module} is in the extra `boosting`")
-    compare_with_itself(getattr(learners, name)(n_estimators=20, random_state=0))
-
-
-def compare_with_itself(learner: Any) -> None:
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(2500, 4))
     score = 2 * rows[:, 0] + 1.5 * rows[:, 1] * rows[:, 2] + 0.5 * generator.logistic(size=2500)

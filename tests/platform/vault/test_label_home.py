@@ -17,9 +17,8 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy
+from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.settings.sweep import Unfinished
 from labeldp.platform.vault import actors
@@ -145,19 +144,6 @@ def test_a_trial_pays_once_for_every_release_that_it_read(tmp_path: Path) -> Non
     trial.keys.append("f" * 32)
     with pytest.raises(ValueError, match="no release has the key"):
         trial.epsilon(delta=1e-5)
-
-
-def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(tmp_path: Path) -> None:
-    trial = TrialLabels(home=start(tmp_path), noise=SecureEntropy())
-    prior = np.full((10, 10), 0.1)
-    some = trial.release(RRWithPrior(epsilon=1.0), prior, indices=np.arange(10))
-    assert some.indices is not None and some.indices.tolist() == list(range(10))
-    trial.release(COUNT, HELD_OUT, held_out=True)
-    training, held_out = trial.home.ledger()
-    assert trial.keys == [training.key, held_out.key]
-    assert {training.noise, held_out.noise} == {NoiseKind.SECURE}
-    assert training.indices is not None and training.indices.tolist() == list(range(10))
-    assert held_out.indices is not None and held_out.indices.tolist() == list(range(300, 340))
 
 
 def some_rows(seed: int = 0, canaries: int = 50) -> NDArray[np.float64]:

@@ -4,8 +4,6 @@ Retries are tested on a fake of Ray, and what is about processes on Ray.
 """
 
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,8 +12,6 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
-import torch
-from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.cluster import Capacity, connected
@@ -300,31 +296,3 @@ def test_failing_starts(cluster: Capacity, tmp_path: Path, monkeypatch: pytest.M
             train(tmp_path, resources=Resources(cpu=cluster.nodes[0][0] + 1))
     # Of five with half of the cores each three find no room, and hold nothing back.
     assert train(tmp_path, actors=5, resources=Resources(cpu=cluster.nodes[0][0] / 2)) == TEACHERS
-
-
-def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray[np.uint8]:
-    """The label of each shard for the first query, the teacher's number for the second."""
-    rows = [(shard.labels[0], id) for id, shard in zip(teachers, shards, strict=True)]
-    return np.array(rows, dtype=np.uint8) + np.uint8(data)
-
-
-def test_a_batch_is_trained_on_its_own_shards() -> None:
-    before = torch.get_num_threads()
-    try:
-        actor = TeacherActor(vote, 100, threads=before + 1)
-        assert torch.get_num_threads() == before + 1
-    finally:
-        torch.set_num_threads(before)
-    shards = [Shard(indices=np.array([each]), labels=np.array([each + 5])) for each in (3, 1)]
-    assert actor.train([3, 1], shards).tolist() == [[108, 103], [106, 101]]
-
-
-def test_a_member_whose_teachers_need_no_torch_does_not_load_it() -> None:
-    code = (
-        "import sys\n"
-        "from labeldp.platform.vault.actors import TeacherActor\n"
-        "TeacherActor(lambda *batch: batch, None, threads=1)\n"
-        "print(sorted({'torch', 'mlflow', 'matplotlib', 'sklearn'} & set(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr
