@@ -28,6 +28,7 @@ from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
@@ -58,7 +59,6 @@ _ROWS = 128
 #: Prototypes of sorted priors have this much added to each class.
 _FLOOR = 1e-4
 _BLOCK_ENTRIES = 1 << 20
-_WORDS = ((8, np.uint8), (16, np.uint16), (32, np.uint32), (64, np.uint64))
 
 
 class Utility(StrEnum):
@@ -86,29 +86,17 @@ def _random_subsets(
     element on, so that the number of elements left is the same for every row.
     """
     small: Any = np.uint8 if count < 256 else np.uint32
-    # Up to 64 elements are bits of a number: turning them is then a shift.
-    word: Any = next((kind for bits, kind in _WORDS if count <= bits), None)
-    relative = np.zeros((1 if word else count, len(own)), dtype=word or np.bool_)
     wanted: NDArray[Any] = np.full(len(own), size, dtype=small)
+    # Twice, one after the other: the elements in order begin within the first half.
+    twice = np.zeros((2 * count, len(own)), dtype=np.bool_)
     for step in range(count):
         left = count - step
         take = held if step == 0 else generator.integers(0, left, len(own), dtype=small) < wanted
         wanted -= take
-        if word:
-            relative[0] |= take.astype(word) << word(step)
-        else:
-            relative[step] = take
-    if not word:
-        source = (np.arange(count) - own[:, None]) % count
-        members: NDArray[np.bool_] = relative[source, np.arange(len(own))[:, None]]
-        return members
-    turned = relative[0]
-    shift = own.astype(word)
-    back = np.where(own > 0, count - own, 0).astype(word)
-    whole = word((1 << count) - 1)
-    turned = np.where(own > 0, (turned << shift | turned >> back) & whole, turned)
-    octets = turned.view(np.uint8).reshape(len(own), -1)
-    return np.unpackbits(octets, axis=1, count=count, bitorder="little").view(np.bool_)
+        twice[[step, step + count]] = take
+    turned = sliding_window_view(np.ascontiguousarray(twice.T), count, axis=1)
+    members: NDArray[np.bool_] = turned[np.arange(len(own)), (count - own) % count]
+    return members
 
 
 def _e_epsilon(epsilon: float) -> Fraction:

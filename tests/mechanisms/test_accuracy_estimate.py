@@ -159,18 +159,6 @@ def test_a_sampling_error_is_the_wider_side_of_clopper_and_pearson(right: int) -
     assert of_count.count_scale == pytest.approx(2 / 20)
 
 
-def test_an_estimate_from_a_release_has_its_noise_divided_by_its_gain() -> None:
-    mechanism = RandomizedResponse(epsilon=1.0, num_classes=4)
-    values = np.array([0, 1, 2, 3] * 25)
-    found = AccuracyEstimate.from_release(values, np.zeros(100, dtype=np.int64), mechanism)
-    agreement = mechanism.agreement
-    noise = agreement.noise_std / 10
-    shared = AccuracyEstimate.from_mean(0.25, examples=100, count_scale=noise / 2**0.5)
-    assert found.accuracy == pytest.approx((0.25 - agreement.wrong) / agreement.gain)
-    error = np.hypot(shared.sampling_error, noise) / agreement.gain
-    assert found.sampling_error == pytest.approx(error, rel=1e-12)
-
-
 # Coverage: exact privacy on small cases, and coverage under bad distributions
 
 Floats = NDArray[np.float64]

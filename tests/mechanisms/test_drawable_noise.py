@@ -17,9 +17,7 @@ from labeldp.mechanisms.randomized_response import BitFlip, RandomizedResponse
 from labeldp.mechanisms.randomness import (
     OsEntropy,
     SecureEntropy,
-    SecureGenerator,
     discrete_laplace,
-    generator_for,
 )
 from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
 from labeldp.mechanisms.score_histogram import ScoreHistogram
@@ -94,8 +92,3 @@ def test_the_least_and_the_largest_epsilon_of_every_mechanism_can_be_drawn(epsil
             vault = LabelVault(labels=labels, num_classes=classes)
             drawn = vault.release(mechanism, *public, noise=noise).values
             assert np.isfinite(drawn.astype(float)).all()
-
-
-def test_counts_are_drawn_exactly_by_a_vault() -> None:
-    generator = generator_for(CorrectCount(epsilon=1.0), OsEntropy(), "")
-    assert isinstance(generator, SecureGenerator)

@@ -307,12 +307,6 @@ def test_gaussian_noise_has_the_requested_standard_deviation(make: Make) -> None
     assert stats.kstest(noise, stats.norm(scale=1.7 * 1.01).cdf).pvalue < LEVEL
 
 
-def test_noise_is_independent_between_coordinates(make: Make) -> None:
-    noise = noise_of(LaplaceNoise(epsilon=1.0, num_classes=4), make).reshape(-1, 4)
-    correlation = np.corrcoef(noise.T) - np.eye(4)
-    assert np.abs(correlation).max() < 4 / math.sqrt(len(noise))
-
-
 def test_lying_more_often_than_by_chance_costs_as_well() -> None:
     low = epsilon_from_keep_probability(keep_probability=0.01, num_classes=2)
     high = epsilon_from_keep_probability(keep_probability=0.99, num_classes=2)

@@ -60,13 +60,6 @@ def test_agreement_keeps_its_digits(epsilon: float) -> None:
     assert found[:2] == pytest.approx((float(wrong), float(gain)), rel=1e-14, abs=0)
 
 
-def test_audits_know_how_often_a_label_is_one_of_two() -> None:
-    mechanism = RandomizedResponse(epsilon=1.5, num_classes=10)
-    wrong = (1 - mechanism.keep_probability) / 9
-    informative = mechanism.family.informative(1.5)
-    assert informative == pytest.approx(mechanism.keep_probability + wrong, rel=1e-12)
-
-
 def test_labels_and_classes_without_noise_are_what_they_are_at_no_bounded_price() -> None:
     plain, generator = NoNoise(num_classes=4), np.random.default_rng()
     labels = torch.tensor([2, 0, 2])

@@ -14,7 +14,6 @@ from scipy.special import expit, logit, softmax
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from labeldp.mechanisms.amounts import LEVELS, ErrorSums, error_estimates
-from labeldp.mechanisms.randomness import SecureGenerator, discrete_laplace
 from labeldp.mechanisms.score_histogram import (
     ScoreCells,
     ScoreEstimates,
@@ -301,15 +300,6 @@ def test_a_substituted_amount_changes_each_sum_by_1_at_most(largest: float) -> N
     assert (reach <= STEPS).all() and reach[0] > 0.98 * STEPS
     scales = ErrorSums(epsilon=2.0, largest=largest).scales
     assert (1 / scales).sum() == pytest.approx(2.0, rel=1e-12)
-
-
-def test_secure_noise_of_each_sum_is_that_of_the_sampler() -> None:
-    one, other = (SecureGenerator(bits=np.random.default_rng(8)) for _ in range(2))
-    mechanism = ErrorSums(epsilon=0.7, largest=0.5)
-    found = mechanism.release(torch.tensor([3]), torch.tensor([0.3]), generator=other)
-    assert isinstance(found, torch.Tensor)
-    noise = [discrete_laplace(one, scale=STEPS * s, shape=(1,))[0] for s in mechanism.scales]
-    assert (found.numpy() - exact(3, 0.3, 0.5)).tolist() == noise
 
 
 def test_it_leaks_no_more_than_epsilon_and_half_its_noise_is_caught() -> None:

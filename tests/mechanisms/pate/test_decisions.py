@@ -326,23 +326,6 @@ def test_checks_by_brute_force(peak: int, sigma1: float) -> None:
     assert (surplus == found).all()
 
 
-def test_the_largest_divergence_of_many_moves_is_found() -> None:
-    orders = ORDERS[ORDERS < 100]
-    rng = np.random.default_rng(5)
-    for size in (0.01, 0.1, 0.4):
-        log_p = np.log(rng.dirichlet(np.full(4, 0.3), size=300) + 1e-12)
-        log_q = log_p + size * rng.normal(size=log_p.shape)
-        log_p, log_q = (each - logsumexp(each, axis=1, keepdims=True) for each in (log_p, log_q))
-        found = decisions._largest(log_p, log_q - log_p, orders)
-        both = [
-            logsumexp(a * (first - second), b=np.exp(second), axis=1).max() / (a - 1)
-            for first, second in ((log_p, log_q), (log_q, log_p))
-            for a in orders
-        ]
-        expected = np.reshape(both, (2, -1)).max(axis=0)
-        assert found == pytest.approx(expected, rel=1e-9)
-
-
 @pytest.mark.parametrize("noise_std", [1e-3, 0.05, 0.4, 1.0, 1e5, 1e9, 1e15])
 def test_any_amount_of_noise(noise_std: float) -> None:
     votes = [[250, 0, 0], [130, 120, 0], [90, 80, 80]]

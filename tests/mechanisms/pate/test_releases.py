@@ -155,19 +155,6 @@ def test_the_likelihood_of_all_answers_stays_within_the_price_of_the_moved_queri
             assert 0 < each.sum() <= most_allowed
 
 
-@pytest.mark.parametrize("aggregator", AGGREGATORS[:3])
-def test_a_charge_is_the_most_that_a_release_can_cost(
-    aggregator: RequestedAggregator,
-) -> None:
-    request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
-    delta = 0.0 if isinstance(aggregator, LNMax) else 1e-5
-    charged = epsilon_of([request.event], delta=delta)
-    for seed in range(5):
-        costs = private_costs([answered(request, votes_of_100_teachers(seed=seed))], delta=1e-5)
-        assert costs["realised"] <= charged
-        assert costs["realised_data_independent"] <= charged
-
-
 def costs_of(
     aggregator: Any, votes: NDArray[np.int64], scores: Any, accounting: Accounting
 ) -> QueryCosts:
