@@ -364,6 +364,18 @@ def identifier(name: str, column: NDArray[Any]) -> str | None:
     return None
 
 
+#: Why columns of sentences are left out.
+DROPPED = "sentences (data.text=drop)"
+
+
+def why_left_out(name: str, column: NDArray[Any], *, text: TextColumns) -> str:
+    """Return why a column of training rows (see `learned_values`) is no feature; "" for one."""
+    if text is not TextColumns.CATEGORY and is_sentences(column):
+        return DROPPED if text is TextColumns.DROP else ""
+    why = identifier(name, column)
+    return "" if why is None else f"looks like an identifier: {why}"
+
+
 def is_sentences(column: NDArray[Any]) -> bool:
     """Whether a column of training rows (see `learned_values`) holds sentences.
 

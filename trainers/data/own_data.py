@@ -26,17 +26,17 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.amounts import to_levels
 from labeldp.mechanisms.persons import kept_rows, numbered
 from labeldp.trainers.data.columns import (
+    DROPPED,
     TextColumns,
     array_of,
     by_name,
     class_name,
     class_places,
     column_values,
-    identifier,
-    is_sentences,
     learned_values,
     number_in,
     refuse_infinite,
+    why_left_out,
 )
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.own_files import (
@@ -388,33 +388,24 @@ def _used(
     train: dict[str, NDArray[Any]], keep: Sequence[str], text: TextColumns, where: Path | str
 ) -> dict[str, NDArray[Any]]:
     """Return columns without identifiers, and without those of sentences if they are dropped."""
-    sentences: set[str] = set()
-    if text is not TextColumns.CATEGORY:
-        sentences = {n for n, each in train.items() if is_sentences(learned_values(n, each)[0])}
-    if text is TextColumns.DROP:
-        train = {name: each for name, each in train.items() if name not in sentences - {*keep}}
-        if not train:
-            raise DataFileError(
-                f"{where}: every column holds sentences, and data.text=drop leaves them out; take "
-                "data.text=tfidf (text='tfidf' in Python)"
-            )
-    known = {*keep, *sentences}
-    reasons = {name: identifier(name, each) for name, each in train.items() if name not in known}
-    found = {name: why for name, why in reasons.items() if why is not None}
-    if not found:
-        return train
+    found = dict[str, str]()
+    for name, column in train.items():
+        why = why_left_out(name, learned_values(name, column)[0], text=text)
+        if why and name not in keep:
+            found[name] = why
     named = "; ".join(f"{name} ({why})" for name, why in found.items())
-    if len(found) == len(train):
+    to_keep = f"data.keep={','.join(found)} (keep= in Python)"
+    if found and len(found) == len(train):
         raise DataFileError(
-            f"{where}: every column looks like an identifier: {named}. Name those that are "
-            f"features: data.keep={','.join(found)} (keep= in Python)"
+            f"{where}: every column is left out: {named}. Name those that are features: {to_keep}"
         )
-    warnings.warn(
-        f"{where}: left out {len(found)} column(s) that look like identifiers: {named}. To keep "
-        f"them as features: data.keep={','.join(found)} (keep= in Python)",
-        ColumnsLeftOut,
-        stacklevel=2,
-    )
+    if set(found.values()) - {DROPPED}:
+        warnings.warn(
+            f"{where}: left out {len(found)} column(s): {named}. To keep them as features: "
+            f"{to_keep}",
+            ColumnsLeftOut,
+            stacklevel=2,
+        )
     return {name: column for name, column in train.items() if name not in found}
 
 

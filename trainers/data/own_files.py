@@ -35,11 +35,11 @@ from labeldp.trainers.data.columns import (
     TextColumns,
     column_values,
     example,
-    identifier,
     is_missing,
     is_sentences,
     learned_values,
     slips,
+    why_left_out,
 )
 from labeldp.trainers.data.files import (
     DataFileError,
@@ -415,8 +415,6 @@ def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any
 
 _LEFT_OUT = "left out"
 _DATE = "date, as days"
-_SENTENCES = "sentences"
-_FEATURES = ("number", "text", _DATE, _SENTENCES)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -505,18 +503,10 @@ def _table_seen(table: "pyarrow.Table", source: OwnSource) -> FileSeen:
     if bad := [column.name for column in columns if not column.usable]:
         why = f"the values of {', '.join(bad)} can't be used: leave them out, or convert them"
         missing.append(Missing(key="data.drop", value=",".join([*source.drop, *bad]), why=why))
-    used = [column for column in columns if column.kind in _FEATURES and column.usable]
-    width = sum(
-        MOST_DIRECTIONS
-        if column.kind == _SENTENCES
-        else (column.categories or 1) + (column.missing > 0)
-        for column in used
-    )
-    features = f"table of {len(used)} columns, {width} features when text is one-hot"
     has_split = any(column.kind == "split" for column in columns)
     return FileSeen(
         rows=table.num_rows,
-        features=features if known else f"table of {len(columns)} columns",
+        features=f"table of {len(columns)} columns",
         columns=columns,
         labels=f"column {label_column!r}, {kind}" if known else "",
         split=f"column {source.split_column or SPLIT!r}" if has_split else "",
@@ -548,19 +538,14 @@ def _column_seen(
     kind = {"O": "text", "b": "text", "M": _DATE}.get(values.dtype.kind, "number")
     if types_only:  # until the column of labels is named, it may be this one
         return ColumnSeen(name=name, kind=kind)
-    if source.text is not TextColumns.CATEGORY and is_sentences(values):
-        if source.text is TextColumns.TFIDF:
-            note = f"TF-IDF of words and letters, {MOST_DIRECTIONS} features at most"
-            return ColumnSeen(
-                name=name, kind=_SENTENCES, missing=int(is_missing(values).sum()), note=note
-            )
-        if name not in source.keep:
-            return ColumnSeen(name=name, kind=_LEFT_OUT, note="sentences (data.text=drop)")
-    if name not in source.keep and (why := identifier(name, values)) is not None:
-        note = f"looks like an identifier: {why}; data.keep={name} makes it a feature"
+    if name not in source.keep and (why := why_left_out(name, values, text=source.text)):
+        note = f"{why}; data.keep={name} makes it a feature"
         return ColumnSeen(name=name, kind=_LEFT_OUT, note=note)
     missing = is_missing(values)
     count = int(missing.sum())
+    if source.text is TextColumns.TFIDF and is_sentences(values):
+        note = f"TF-IDF of words and letters, {MOST_DIRECTIONS} features at most"
+        return ColumnSeen(name=name, kind="sentences", missing=count, note=note)
     categories = None
     usable = True
     note = form and f"written as {example(form)}"
@@ -581,8 +566,6 @@ def _column_seen(
         note = f"row {row} is {values[row]}; features must be finite"
     elif count:
         note = f"{note}; " * bool(note) + f"{count:,} missing (the median, and an indicator column)"
-    elif len(values) and (values == values[0]).all():
-        note = "never changes"
     return ColumnSeen(
         name=name, kind=kind, categories=categories, missing=count, note=note, usable=usable
     )
