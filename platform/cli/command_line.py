@@ -531,6 +531,12 @@ VERBS = (
         needed(option, "--to", "folder to write", "FOLDER"),
         number("--at-epsilon", "with --trial best: largest epsilon of the trial"),
         _CHOOSE_BY,
+        choice(
+            "--accept",
+            ("failed", "non-private", "seeded"),
+            "publish a trial that failed, is not private, or has seeded noise",
+            multiple=True,
+        ),
         flag("--without-model", "leave the model out"),
         option("--registry", "also a record for OpenDP's registry, and a NIST page", "FILE.yaml"),
         _ALLOW_CODE,

@@ -23,6 +23,7 @@ from labeldp.platform.cli.command import Answer, plain_text
 from labeldp.platform.cli.parties import read_table
 from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text, prediction_columns
 from labeldp.platform.report import publish as publishing
+from labeldp.platform.report.selection import Reservation
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Unfinished
 from labeldp.trainers.data.catalog import DATASETS
@@ -171,6 +172,7 @@ def publish(
     results: str,
     to: str,
     choose_by: str | None,
+    accept: tuple[str, ...],
     registry: str | None = None,
     **how: Any,
 ) -> Answer:
@@ -181,6 +183,7 @@ def publish(
         Path(results),
         to=Path(to),
         choose_by=ChooseBy(choose_by) if choose_by else None,
+        accepted=frozenset(map(Reservation, accept)),
         with_model=not how.pop("without_model"),
         registry=None if registry is None else Path(registry),
         **how,

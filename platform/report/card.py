@@ -17,7 +17,7 @@ from markupsafe import Markup
 
 from labeldp.mechanisms.guess_risk import guesses_after, risk_in_words
 from labeldp.mechanisms.ledger import shown
-from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import TrialRecord
@@ -315,8 +315,16 @@ def registry_record(
     The price is that with the choice of the trial, of whose ledger `lines` are. `has_model` says
     whether more than figures is published, `of_persons` whether all labels of a person are the
     unit of privacy.
+
+    Raises:
+        ValueError: The trial has no guarantee to state.
     """
     cost = chosen.together
+    if not is_private(cost.epsilon, public.noise):
+        raise ValueError(
+            "--registry states a guarantee, and this trial has none, or not for its choice: its "
+            "epsilon is infinite, or its noise came from a seed; publish it without --registry"
+        )
     unit = "all labels of one person" if of_persons else "one label"
     deployment = {
         "basic": {

@@ -38,7 +38,7 @@ import yaml
 
 import labeldp
 from labeldp.mechanisms.ledger import Budget, shown
-from labeldp.mechanisms.randomness import is_private
+from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
 from labeldp.platform.report.card import NIST_PAGE, nist_answers, public_card, registry_record
 from labeldp.platform.report.ledger import (
@@ -57,6 +57,7 @@ from labeldp.platform.report.selection import (
     check_whole,
     cost_of,
     cost_of_page,
+    noise_of,
     price_of,
     rivals_of,
     selected,
@@ -142,7 +143,8 @@ def publish(
         raise ValueError(f"--registry is {registry}; name a new file, in a folder that exists")
     folder = read_folder(results)
     chosen = selected(folder, trial, **choice)
-    public = public_record(chosen.record, fingerprint=folder.fingerprint)
+    noise = noise_of(folder, chosen.record)
+    public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
     files = _files(folder, chosen, public, with_model=with_model, allow_code=allow_code)
     record = b""
     if registry is not None:
@@ -193,7 +195,7 @@ def _files(
     fingerprint = public_digest(folder.fingerprint)
     cost = chosen.cost
     model: Mapping[str, bytes] = {}
-    if with_model and place is not None:
+    if with_model and chosen.record.finished and place is not None:
         model = public_model(folder, chosen, public, place=place, allow_code=allow_code)
     replaced = chosen.record.canaries and sum(chosen.record.canaries)
     card = public_card(
@@ -401,12 +403,15 @@ def write_folder(to: Path, files: Mapping[str, bytes]) -> None:
         shutil.rmtree(draft, ignore_errors=True)
 
 
-def public_record(record: TrialRecord, *, fingerprint: str) -> TrialRecord:
-    """Return the public values of a private trial that finished, by its public name.
+def public_record(
+    record: TrialRecord, *, fingerprint: str, noise: NoiseKind | None = None
+) -> TrialRecord:
+    """Return the public values of a trial, by its public name.
 
     That name is made of public values only. A trial's own hash is made of all its settings, so that
     a reader could check guesses of those that stay (a seed, a path). Names of variants stay, for
-    pages show them; published folders don't.
+    pages show them; published folders don't. `noise` is its source by the ledger; None: by the
+    record.
     """
     config = public_config(record.config)
     for key, what in (("method", "method"), ("data.name", "data set")):
@@ -418,13 +423,16 @@ def public_record(record: TrialRecord, *, fingerprint: str) -> TrialRecord:
     releases = [key for key in record.release_keys if _HASH.fullmatch(key)]
     known = [config, public_digest(fingerprint), sorted(releases)]
     digest = hashlib.sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()
+    # A record's noise is read off its seed; which seed that was stays.
+    seeded = (noise or record.noise) is NoiseKind.SEEDED
     return TrialRecord(
         hash=digest[:16],
         variant=record.variant,
-        config={"noise.seed": None, **config},
+        config={"noise.seed": "withheld" if seeded else None, **config},
         point={key: config[key] for key in record.point if key in config},
-        finished=True,
-        metrics={**public_metrics(record.metrics), **_NOTHING},
+        finished=record.finished,
+        reason="" if record.finished else "it failed; the reason is for the owner of the labels",
+        metrics={**public_metrics(record.metrics), **(_NOTHING if record.finished else {})},
         release_keys=releases,
         features=record.features,
     )

@@ -7,6 +7,7 @@ among others, a search chose settings by earlier results, and a trial may fail f
 import math
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from enum import StrEnum
 
 from labeldp.mechanisms.ledger import Budget, Total, shown
 from labeldp.mechanisms.randomness import NoiseKind
@@ -17,6 +18,23 @@ from labeldp.platform.settings.metrics import ChooseBy, chosen_by, doubt_of, ref
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
 ANY = Budget(epsilon=math.inf)
+
+
+class Reservation(StrEnum):
+    """A reason to publish a trial only if its owner confirms it with `--accept`."""
+
+    FAILED = "failed"
+    NON_PRIVATE = "non-private"
+    SEEDED = "seeded"
+
+
+_MEANING = {
+    Reservation.FAILED: "it failed, so only its settings can be published",
+    Reservation.NON_PRIVATE: (
+        "it is not private: it was trained on labels without noise, and may reveal any of them"
+    ),
+    Reservation.SEEDED: "its noise came from a seed, which removes the noise",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,11 +66,13 @@ def selected(
     *,
     at_epsilon: float | None = None,
     choose_by: ChooseBy | None = None,
+    accepted: Collection[Reservation] = (),
 ) -> Selected:
     """Return the trial that is named, or the best one, if it may be published.
 
     `best` is the most accurate of those with an epsilon and secret noise. `choose_by` None is the
-    sweep's own choice, or else the test split where there is one.
+    sweep's own choice, or else the test split where there is one. The owner has confirmed the
+    `accepted` reservations.
 
     Raises:
         ValueError: The trial is refused, or the ledger has holes or contradicts its record.
@@ -89,10 +109,13 @@ def selected(
         )
     else:
         chosen = folder.trial(trial)
-    why = _not_private(folder, chosen) or ("" if chosen.finished else "it failed")
-    if why:
+    left = [each for each in reservations(folder, chosen) if each not in accepted]
+    if left:
+        why = "; ".join(_MEANING[each] for each in left)
+        again = " ".join(f"--accept {each.value}" for each in left)
         raise ValueError(
-            f"trial {chosen.hash} can't be published: {why}; choose a private trial that finished"
+            f"trial {chosen.hash} is not published: {why}. If you mean to publish it all the same, "
+            f"confirm it: {again}"
         )
     # Failed trials too: that they failed is a result of their releases, and part of the choice.
     among = {record.hash: record for record in (*rivals, *failed, chosen)}
@@ -177,15 +200,22 @@ def within(
     return [record for record in records if limit.allows(price_of(folder, record).epsilon)]
 
 
-def _not_private(folder: FolderLedger, record: TrialRecord) -> str:
-    """Return why a trial is not private, by its record or the ledger; empty if it is."""
-    epsilon = max(cost_of(folder, [record]).epsilon, record.metrics.get("epsilon", 0.0))
+def noise_of(folder: FolderLedger, record: TrialRecord) -> NoiseKind:
+    """Return the source of a trial's noise: SEEDED if its record, or any line of it, is."""
     lines = folder.lines_of(record.release_keys)
-    if math.isinf(epsilon):
-        return "it was trained on labels without noise, and may reveal any of them"
-    if NoiseKind.SEEDED in (record.noise, *(line.noise for line in lines)):
-        return "its noise came from a seed, which removes the noise"
-    return ""
+    seeded = any(line.noise is NoiseKind.SEEDED for line in lines)
+    return NoiseKind.SEEDED if seeded else record.noise
+
+
+def reservations(folder: FolderLedger, record: TrialRecord) -> tuple[Reservation, ...]:
+    """Return why a trial is published only if confirmed, by its record or the ledger."""
+    epsilon = max(cost_of(folder, [record]).epsilon, record.metrics.get("epsilon", 0.0))
+    found = {
+        Reservation.FAILED: not record.finished,
+        Reservation.NON_PRIVATE: math.isinf(epsilon),
+        Reservation.SEEDED: noise_of(folder, record) is NoiseKind.SEEDED,
+    }
+    return tuple(reservation for reservation, holds in found.items() if holds)
 
 
 def rivals_of(
@@ -199,8 +229,11 @@ def rivals_of(
         record. Labels that were handed out, and noise from a seed, are of trials that are never
         chosen.
     """
-    private = [each for each in folder.records.values() if not _not_private(folder, each)]
-    eligible = within(folder, private, limit)
+    why = {each.hash: reservations(folder, each) for each in folder.records.values()}
+    private, failed = (
+        [each for each in folder.records.values() if why[each.hash] == exactly]
+        for exactly in ((), (Reservation.FAILED,))
+    )
     cut_off = [
         line.charge.key
         for line in folder.lines
@@ -208,5 +241,4 @@ def rivals_of(
         and line.noise not in (None, NoiseKind.SEEDED)
         and limit.allows(line.epsilon)
     ]
-    finished = [each for each in eligible if each.finished]
-    return finished, [each for each in eligible if not each.finished], cut_off
+    return within(folder, private, limit), within(folder, failed, limit), cut_off

@@ -159,4 +159,5 @@ def test_keys_of_a_published_folder(tmp_path: Path) -> None:
     assert "is not empty" in refusal(*asked)
     a_folder(tmp_path / "seeded", epsilon=2.0, changes={"noise.seed": 5})
     asked = ("publish", str(tmp_path / "seeded"), "--trial", "00", "--to", "other")
-    assert "its noise came from a seed" in refusal(*asked)
+    assert "--accept seeded" in refusal(*asked)
+    assert answer(*asked, "--accept", "seeded")["epsilon"] == 2.0

@@ -28,6 +28,7 @@ from safetensors.torch import load_file, save_file
 
 from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.randomized_response import NoNoise
+from labeldp.mechanisms.randomness import NoiseKind, SeededNoise
 from labeldp.platform.records.results import (
     ResultsFolder,
     SweepIdentity,
@@ -48,7 +49,7 @@ from labeldp.platform.report.publish import (
     search,
     write_folder,
 )
-from labeldp.platform.report.selection import Selected
+from labeldp.platform.report.selection import Reservation, Selected
 from labeldp.platform.settings.configuration import (
     AuditSettings,
     TrialConfig,
@@ -131,7 +132,7 @@ def test_omitted_columns_are_named_without_their_values() -> None:
     assert not any(secret in each for each in names for secret in (SECRET, PLACE, "987654"))
     assert any("3 more" in each for each in names), "a key that is not a name is counted only"
     found = public(record)
-    assert "424242" not in everything(found)
+    assert found.noise is NoiseKind.SEEDED and "424242" not in everything(found)
     assert found.release_keys == ["fedcba98" * 4], "a key that is not one stays"
     (point,) = points([found])
     assert (point.epsilon_m_low, point.epsilon_m_high) == (0.0, math.inf)
@@ -501,6 +502,41 @@ def test_other_readers_of_a_release_are_not_published(tmp_path: Path) -> None:
         card = (tmp_path / f"{name}-public" / "run_card.md").read_text()
         lines.append([line for line in card.splitlines() if "Laplace noise, epsilon 2" in line])
     assert lines[0] == lines[1] and "read by 1 trial, paid once" in lines[0][0]
+
+
+def test_a_baseline_is_published_if_confirmed_and_says_what_it_is(tmp_path: Path) -> None:
+    results, out = tmp_path / "results", tmp_path / "out"
+    a_folder(results, releases=[NoNoise(num_classes=10)], epsilon=math.inf)
+    keep_a_model(results, a_record("0" * 16, epsilon=math.inf))
+    with pytest.raises(ValueError, match="--accept non-private"):
+        ask(results, out, trial="0")
+    assert not out.exists()
+    with pytest.raises(ValueError, match="--registry states a guarantee"):
+        given = {"accepted": {Reservation.NON_PRIVATE}, "registry": tmp_path / "r.yaml"}
+        ask(results, out, trial="0", **given)
+    assert not out.exists()
+    done = ask(results, out, trial="0", accepted={Reservation.NON_PRIVATE})
+    assert math.isinf(done["epsilon"]) and "model/model.json" in done["files"]
+    assert config_of(out)["private"] is False
+    assert not load_model(out / "model").facts["private"]
+
+
+def test_noise_is_called_seeded_if_the_ledger_says_so(tmp_path: Path) -> None:
+    a_folder(tmp_path / "results", noise=SeededNoise(seed=7), epsilon=2.0)
+    ask(tmp_path / "results", tmp_path / "out", trial="0", accepted={Reservation.SEEDED})
+    config = config_of(tmp_path / "out")
+    assert (config["private"], config["noise"]) == (False, "seeded")
+    assert "NO PRIVACY AGAINST" in (tmp_path / "out" / "run_card.md").read_text()
+
+
+def test_a_failed_trial_has_neither_model_nor_reason(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    a_folder(results, readers=0)
+    keep(results, a_record("ab", finished=False, reason=f"row 17 of {SECRET}", release_keys=()))
+    keep_a_model(results, a_record("ab"))
+    done = ask(results, tmp_path / "out", trial="ab", accepted={Reservation.FAILED})
+    assert not any(name.startswith("model/") for name in done["files"])
+    assert not any(SECRET.encode() in content for content in bytes_of(tmp_path / "out").values())
 
 
 def test_only_a_new_or_empty_folder_outside_of_the_results_is_written(tmp_path: Path) -> None:

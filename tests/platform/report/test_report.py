@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.mechanisms.ledger import Total
 from labeldp.platform.cli.reports import report_experiment
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord
 from labeldp.platform.records.tracking import Tracker
@@ -20,7 +21,7 @@ from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience, read_folder
 from labeldp.platform.report.page import page, write_report
 from labeldp.platform.report.publish import public_record
-from labeldp.platform.report.selection import Selected, selected
+from labeldp.platform.report.selection import Reservation, Selected, selected
 from labeldp.platform.settings.metrics import (
     ChooseBy,
     accuracy_text,
@@ -173,7 +174,7 @@ class Folder:
     def __init__(self, path: Path, *, trial: str = "best", **facts: Any) -> None:
         a_folder(path, epsilon=2.0, **facts)
         folder = read_folder(path)
-        self.chosen = selected(folder, trial)
+        self.chosen = selected(folder, trial, accepted=frozenset(Reservation))
         self.public = public_record(self.chosen.record, fingerprint=folder.fingerprint)
         self.lines = folder.lines_of(self.chosen.record.release_keys)
 
@@ -293,6 +294,16 @@ def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     assert "one of 3 trials, and its owner named it" in named and "cost epsilon 2." in named
     alone = Folder(tmp_path / "alone").card()
     assert "No other trial of its sweep could have been chosen." in alone
+
+
+def test_a_baseline_and_a_failed_trial_are_shouted_about(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    bare = Total(releases=1, epsilon=math.inf, handed_out=1)
+    card = folder.card(chosen=replace(folder.chosen, cost=bare))
+    assert "**NO PRIVACY: this folder was computed from the true labels" in card
+    assert "## Guarantee\n\nNothing.\n" in card and "e^" not in card
+    failed = replace(folder.public, finished=False, metrics={})
+    assert "**This trial FAILED" in folder.card(public=failed)
 
 
 def test_missing_facts_are_not_made_up(tmp_path: Path) -> None:

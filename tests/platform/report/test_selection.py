@@ -14,7 +14,7 @@ from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.report.ledger import FolderLedger, read_folder
 from labeldp.platform.report.publish import public_report
-from labeldp.platform.report.selection import BEST, selected
+from labeldp.platform.report.selection import BEST, Reservation, selected
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
 from tests.platform.sweep.examples import a_record
@@ -101,24 +101,30 @@ def test_publishing_a_named_trial_counts_the_others_too(sweep: FolderLedger) -> 
 
 
 @pytest.mark.parametrize(
-    ("trial", "words"), [("2a", "was trained on labels without noise"), ("3a", "it failed")]
+    ("trial", "needed", "words"),
+    [("2a", Reservation.NON_PRIVATE, "not private"), ("3a", Reservation.FAILED, "it failed")],
 )
-def test_what_is_not_private_or_failed_is_refused(
-    trial: str, words: str, sweep: FolderLedger
+def test_trials_without_privacy_or_end_need_confirmation(
+    trial: str, needed: Reservation, words: str, sweep: FolderLedger
 ) -> None:
-    with pytest.raises(ValueError, match=f"{words}.*choose a private trial that finished"):
+    with pytest.raises(ValueError, match=f"{words}.*confirm it: --accept {needed.value}$"):
         selected(sweep, trial)
+    others = frozenset(Reservation) - {needed}
+    with pytest.raises(ValueError):
+        selected(sweep, trial, accepted=others)
+    found = selected(sweep, trial, accepted={needed})
+    assert found.record.hash == trial
+    assert math.isinf(found.together.epsilon) == (needed is Reservation.NON_PRIVATE)
 
 
-def test_seeded_noise_is_refused_by_the_record_or_the_ledger(tmp_path: Path) -> None:
-    seeded = SeededNoise(seed=7)
-    for name, changes in (("record", {"noise.seed": 7}), ("ledger", {})):
-        a_folder(tmp_path / name, noise=seeded, changes=changes, epsilon=2.0)
-        folder = read_folder(tmp_path / name)
-        with pytest.raises(ValueError, match="its noise came from a seed"):
-            selected(folder, "0")
-        with pytest.raises(ValueError, match="noise without a seed"):
-            selected(folder, BEST)
+def test_seeded_noise_needs_confirmation_and_is_never_the_best(tmp_path: Path) -> None:
+    a_folder(tmp_path, noise=SeededNoise(seed=7), changes={"noise.seed": 7}, epsilon=2.0)
+    folder = read_folder(tmp_path)
+    with pytest.raises(ValueError, match=r"seed.*--accept seeded"):
+        selected(folder, "0")
+    assert selected(folder, "0", accepted={Reservation.SEEDED}).cost.epsilon == 2.0
+    with pytest.raises(ValueError, match="noise without a seed"):
+        selected(folder, BEST, accepted={Reservation.SEEDED})
 
 
 def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
@@ -127,9 +133,12 @@ def test_a_record_and_the_ledger_must_agree(tmp_path: Path) -> None:
         selected(read_folder(tmp_path / "less"), "0")
     a_folder(tmp_path / "more", epsilon=3.0)
     assert selected(read_folder(tmp_path / "more"), "0").cost.epsilon == 3.0
+    a_folder(tmp_path / "seeded", noise=SeededNoise(seed=7), epsilon=2.0)
+    with pytest.raises(ValueError, match="--accept seeded"):
+        selected(read_folder(tmp_path / "seeded"), "0")
     (tmp_path / "more" / "vault.db").unlink()
     with pytest.raises(ValueError, match="is incomplete"):
-        selected(read_folder(tmp_path / "more"), "0")
+        selected(read_folder(tmp_path / "more"), "0", accepted=frozenset(Reservation))
 
 
 def test_a_record_that_names_no_release_is_refused(sweep: FolderLedger) -> None:
