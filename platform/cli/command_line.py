@@ -539,6 +539,7 @@ VERBS = (
         ),
         flag("--without-model", "leave the model out"),
         option("--registry", "also a record for OpenDP's registry, and a NIST page", "FILE.yaml"),
+        option("--register", "also a version of this model in MLflow's registry", "NAME"),
         _ALLOW_CODE,
     ),
     Verb(
@@ -563,6 +564,7 @@ VERBS = (
         ),
         choice("--table", ("latex", "markdown", "csv"), "table in place of the report"),
         option("--to", "file of the figure or the table", "FILE.pdf|svg|png"),
+        option("--study", "new file of an Optuna study of the trials, in its place", "FILE.db"),
     ),
     Verb(
         "self-supervise",

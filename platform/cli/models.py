@@ -201,6 +201,8 @@ def publish(
     if found["doubt"]:
         lines.append(f"chosen by estimates, and {found['doubt']}")
     lines.append(f"left out: {', '.join(found['left_out'])}")
+    if found["registered"]:
+        lines.append(f"registered in MLflow as {found['registered']}")
     if registry is not None:
         lines.append(f"{registry}: a draft for the registry; fill in what it names as open")
     return Answer(facts=found, words="\n".join(lines))

@@ -63,14 +63,15 @@ def report(
 ) -> Answer:
     """Write the report of a results folder or an experiment, for its owner or for the public.
 
-    `paper` names a figure or a table in place of the report, and the file of it.
+    `paper` names a figure, a table or a study in place of the report, and the file of it.
     """
     if any(paper.values()):
-        one = bool(paper["figure"]) != bool(paper["table"])
+        one = sum(bool(paper[name]) for name in ("figure", "table", "study")) == 1
         if edition == "public" or out or tracking_uri or not one:
             raise ValueError(
-                "a figure or a table is made of a results folder alone, one at a time: labeldp "
-                "report RESULTS --figure NAME --to FILE.pdf, or --table latex [--to FILE]"
+                "a figure, a table or a study is made of a results folder alone, one at a time: "
+                "labeldp report RESULTS --figure NAME --to FILE.pdf, --table latex [--to FILE], or "
+                "--study FILE.db"
             )
         return _for_paper(Path(experiment), **paper)
     if edition == "public":
@@ -93,8 +94,12 @@ def report(
 
 
 @owner_only()
-def _for_paper(results: Path, *, figure: str | None, table: str | None, to: str | None) -> Answer:
+def _for_paper(
+    results: Path, *, figure: str | None, table: str | None, study: str | None, to: str | None
+) -> Answer:
     found = _points(results)
+    if study:
+        return _study(results, Path(study))
     if figure:
         if to is None:
             raise ValueError(f"--figure {figure} needs a file: --to {figure}.pdf")
@@ -106,6 +111,23 @@ def _for_paper(results: Path, *, figure: str | None, table: str | None, to: str 
     with replacing(Path(to)) as file:
         file.write(f"{text}\n".encode())
     return Answer(facts={"file": to, "rows": len(found)}, words=f"table: {to}")
+
+
+def _study(results: Path, file: Path) -> Answer:
+    from labeldp.platform.sweep.search import check_installed, write_study  # for this alone
+
+    check_installed()
+    if file.exists():
+        raise ValueError(f"--study {file} is there already; name a new file")
+    kept = read_results(results)
+    shares = write_study(
+        kept.records.values(), file, choose_by=kept.identity.choose_by, name=results.name
+    )
+    rows = [(key, f"{share:.0%}") for key, share in shares.items()]
+    return Answer(
+        facts={"file": str(file), "importance": shares},
+        words=[*table(("setting", "share of the variance"), rows), f"Optuna study: {file}"],
+    )
 
 
 def compare(*, first: str, second: str) -> Answer:

@@ -4,6 +4,7 @@
 """
 
 import json
+import math
 import os
 import shutil
 import tempfile
@@ -14,9 +15,12 @@ from platform import python_version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
+import numpy as np
 import pandas as pd
-from mlflow.models import Model
+from mlflow.models import Model, ModelSignature
 from mlflow.tracking import MlflowClient
+from mlflow.types import ColSpec, Schema, TensorSpec
+from safetensors import safe_open
 
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind, is_private
@@ -60,12 +64,20 @@ def _load_pyfunc(path: str) -> RowsModel:
 def save_for_mlflow(kept: Path, folder: Path) -> None:
     """Write a kept model to `folder` in MLflow's form, except for its arrays.
 
-    `mlflow.pyfunc.save_model` would do the same in a multiple of the time. There is no signature:
-    the model's own preprocessing checks rows.
+    `mlflow.pyfunc.save_model` would do the same in a multiple of the time.
     """
     facts = json.loads((kept / DESCRIPTION).read_bytes())
+    inputs = _inputs(facts["preprocessing"]["steps"][0], kept)
     private = is_private(facts["epsilon"], NoiseKind.read(facts["noise"]))
+    names = facts["classes"] or range(facts["num_classes"])
+    outputs: list[ColSpec | TensorSpec] = [
+        ColSpec("string" if facts["classes"] else "long", "prediction")
+    ]
+    outputs += [ColSpec("float", f"probability_{name}") for name in names]
+    if "bounds" in facts:
+        outputs = [ColSpec("double", "prediction")]
     described = Model(
+        signature=ModelSignature(inputs=inputs, outputs=Schema(outputs)),
         metadata={
             **{name: facts[name] for name in ("method", "delta")},
             "private": private,
@@ -84,16 +96,49 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     (folder / "requirements.txt").write_text("".join(texts))
 
 
-def log_model(client: MlflowClient, run_id: str, kept: Path, *, below: str) -> None:
+def _inputs(step: Mapping[str, Any], folder: Path) -> Schema:
+    """Describe raw rows by the first step of a preprocessing."""
+    kind: Any = np.dtype(np.float64)
+    match step["kind"]:
+        case "columns":
+            texts = ["categories" in part or part["dates"] for part in step["parts"]]
+            kinds = ["string" if text else "double" for text in texts]
+            return Schema([ColSpec(*each) for each in zip(kinds, step["names"], strict=True)])
+        case "numbers" if step["names"]:
+            return Schema([ColSpec("double", name) for name in step["names"]])
+        case "numbers":
+            shape = _array(folder, "preprocessing.steps.0.mean").shape
+        case "images":
+            kind = np.dtype(np.uint8)
+            shape = tuple(step[name] for name in ("channels", "height", "width"))
+        case "places":
+            kind = _array(folder, "preprocessing.steps.0.known").dtype
+            shape = _array(folder, "preprocessing.steps.0.counts").shape
+        case "as_they_are":
+            kind = np.dtype(np.int64) if step["identifiers"] else kind
+            shape = (step["columns"],)
+        case other:
+            raise ValueError(f"rows of kind {other!r} have no name in MLflow")
+    return Schema([TensorSpec(kind, (-1, *shape))])
+
+
+def _array(folder: Path, name: str) -> Any:
+    with safe_open(folder / ARRAYS, framework="numpy") as file:
+        return file.get_tensor(name)
+
+
+def log_model(
+    client: MlflowClient, run_id: str, kept: Path, *, below: str, most: float = math.inf
+) -> None:
     """Log a kept model as an artifact of a run, in the folder `below` of its artifacts.
 
     In a folder of this machine, its arrays are the kept file under a second name. To another
-    machine no arrays of more than 100 MB are sent; a tag tells where they are.
+    machine no arrays of more than `most` bytes are sent; a tag tells where they are.
     """
     arrays = kept / ARRAYS
     address = urlsplit(client.get_run(run_id).info.artifact_uri)
     here = Path(unquote(address.path)) if address.scheme in ("", "file") else None
-    if here is None and arrays.stat().st_size > MOST_UPLOADED_BYTES:
+    if here is None and arrays.stat().st_size > most:
         client.set_tag(run_id, TAG, f"models/{kept.name} of the results folder: too large to send")
         return
     with tempfile.TemporaryDirectory() as draft:

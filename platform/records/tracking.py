@@ -11,10 +11,11 @@ import secrets
 import sqlite3
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 # A server that is down must not delay a sweep for long: missing runs are written later.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "2")
@@ -30,7 +31,7 @@ from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
-from labeldp.platform.records.mlflow_model import log_model
+from labeldp.platform.records.mlflow_model import MOST_UPLOADED_BYTES, log_model
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord
 from labeldp.platform.records.tracking_address import (
     VIEW_TAG,
@@ -257,7 +258,7 @@ class Tracker:
             # It may reveal labels: it saw them without noise, or a seed removes the noise.
             private = not is_private(record.metrics["epsilon"], record.noise)
             below = "private/model" if private else "model"
-            log_model(self._client, run_id, model, below=below)
+            log_model(self._client, run_id, model, below=below, most=MOST_UPLOADED_BYTES)
         self._client.set_terminated(run_id, _FINISHED if record.finished else _FAILED)
         self._children[record.hash] = run_id
         return run_id
@@ -289,6 +290,43 @@ class Tracker:
             self._client.log_text(self.parent_run_id, text, name)
         status = _FINISHED if finished else _FAILED
         self._client.set_terminated(self.parent_run_id, status)
+
+
+def registration(
+    uri: str, name: str, *, parent_run_id: str, trial: str
+) -> Callable[[Path, str, dict[str, Any]], str]:
+    """Return what registers the published model of a trial as a version of `name`.
+
+    It takes the model's folder, a card and tags, and returns the address in MLflow. `ValueError`
+    before: the store has no registry or run of the trial, or takes no such name.
+    """
+    with explained(uri):
+        client = MlflowClient(tracking_uri=uri)
+        known = True
+        try:
+            client.get_registered_model(name)
+        except MlflowException as error:
+            known = False
+            if error.error_code != _NO_SUCH_RUN[0]:
+                raise
+        experiment = client.get_run(parent_run_id).info.experiment_id
+        runs = client.search_runs([experiment], f"tags.config_hash = '{trial}'")
+        if not runs:
+            raise ValueError(f"{shown(uri)} has no run of trial {trial}; run the sweep again")
+
+    def add(model: Path, card: str, tags: dict[str, Any]) -> str:
+        # A folder of its own: an earlier version keeps its model.
+        below = f"published/{secrets.token_hex(4)}"
+        run = runs[0].info
+        with explained(uri):
+            log_model(client, run.run_id, model, below=below)
+            if not known:
+                client.create_registered_model(name)
+            place = f"{run.artifact_uri}/{below}"
+            made = client.create_model_version(name, place, run.run_id, tags, description=card)
+        return f"models:/{name}/{made.version}"
+
+    return add
 
 
 def _explain(uri: str, error: Exception) -> str:

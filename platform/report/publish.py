@@ -27,7 +27,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -40,6 +40,7 @@ import labeldp
 from labeldp.mechanisms.ledger import Budget, shown
 from labeldp.mechanisms.randomness import NoiseKind, is_private
 from labeldp.platform.records.results import TrialRecord, dumps, kept_model
+from labeldp.platform.records.tracking_address import default_uri, file_of
 from labeldp.platform.report.card import NIST_PAGE, nist_answers, public_card, registry_record
 from labeldp.platform.report.ledger import (
     Audience,
@@ -115,6 +116,7 @@ def publish(
     with_model: bool = True,
     allow_code: str | None = None,
     registry: Path | None = None,
+    register: str | None = None,
     **choice: Any,
 ) -> dict[str, Any]:
     """Write a trial's public folder.
@@ -126,6 +128,7 @@ def publish(
         with_model: Whether to publish the model too.
         allow_code: As of `load_model`.
         registry: New file for a record of OpenDP's registry (`registry_record`).
+        register: Name in MLflow's registry of models.
         **choice: As of `selected`.
 
     Returns:
@@ -159,7 +162,23 @@ def publish(
         files[NIST_PAGE] = nist_answers(found, noise=public.noise).encode()
     # A second look at the bytes: whatever was forgotten above is refused here.
     search({**files, "the registry's record": record}, folder=folder, records=[chosen.record])
+    register_as = None
+    if register is not None:
+        if allow_code or "model/model.json" not in files:
+            raise ValueError(
+                f"--register is {register!r}, but MLflow would find no model that it can load: "
+                "none was kept, --without-model leaves it out, or its network is your own code"
+            )
+        register_as = _registration(folder, register, trial=chosen.record.hash)
     write_folder(to, with_signature(files))
+    registered = None
+    if register_as is not None:
+        try:
+            tags = {"epsilon": chosen.cost.epsilon, "delta": chosen.cost.delta}
+            registered = register_as(to / "model", files["run_card.md"].decode(), tags)
+        except ValueError:
+            shutil.rmtree(to)  # all of it, or nothing
+            raise
     if registry is not None:
         with whole_file(registry) as file:
             file.write(record)
@@ -178,7 +197,22 @@ def publish(
         "delta_with_choice": chosen.together.delta,
         "chosen_among": chosen.among,
         "doubt": chosen.doubt,
+        "registered": registered,
     }
+
+
+def _registration(folder: FolderLedger, name: str, *, trial: str) -> Callable[..., str]:
+    from labeldp.platform.records.tracking import registration  # MLflow takes seconds
+
+    uri = os.environ.get("MLFLOW_TRACKING_URI") or default_uri(folder.path)
+    store = file_of(uri)
+    if store is not None and not store.exists():  # MLflow would make one
+        raise ValueError(
+            f"{store} does not exist; set MLFLOW_TRACKING_URI to the sweep's tracking store, "
+            f"{folder.identity.tracking_uri}"
+        )
+    run = folder.identity.parent_run_id or ""
+    return registration(uri, name, parent_run_id=run, trial=trial)
 
 
 def _files(

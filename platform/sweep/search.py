@@ -13,12 +13,12 @@ import hashlib
 import itertools
 import json
 import math
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from pydantic import ConfigDict, TypeAdapter
@@ -31,7 +31,7 @@ from labeldp.platform.settings.configuration import (
     config_hash,
     labeled,
 )
-from labeldp.platform.settings.metrics import ChooseBy
+from labeldp.platform.settings.metrics import ChooseBy, chosen_by
 from labeldp.platform.settings.sweep import (
     Choice,
     Grid,
@@ -47,8 +47,13 @@ from labeldp.platform.settings.sweep import (
 from labeldp.platform.sweep.cost import planned_estimate, releases_of
 from labeldp.trainers.data.splits import DataSize
 
+if TYPE_CHECKING:  # an extra
+    import optuna
+
 #: A search with at most this many settings is probed at all of them, a larger one at samples.
 _FEW = 64
+#: From this ratio of its ends on, an axis is drawn by its logarithm.
+_WIDE = 100
 #: Attempts at a suggestion that was not tried before.
 _ATTEMPTS = 20
 
@@ -227,6 +232,66 @@ def suggest(
         )
     found = study.ask(space).params
     return tuple(float(found[key]) for key in axes)
+
+
+def write_study(
+    records: Iterable[TrialRecord], file: Path, *, choose_by: ChooseBy | None, name: str
+) -> dict[str, float]:
+    """Write finished trials as an Optuna study into a new SQLite `file`.
+
+    Its value is the figure that trials are compared by, such that more is better. Its parameters
+    are the line and the axes. Epsilon and epsilon_m are attributes of each trial.
+
+    Returns:
+        The share of each parameter in the variance of the value (fANOVA; Hutter et al. 2014), of
+        those that every trial has. It is empty for fewer than two trials or equal values.
+    """
+    import optuna
+
+    finished = [record for record in records if record.finished]
+    by = chosen_by((record.metrics for record in finished), choose_by)
+    settings = [{"line": record.variant, **record.point} for record in finished]
+    found: dict[str, list[Any]] = {}
+    for each in settings:
+        for key, value in each.items():
+            found.setdefault(key, []).append(value)
+    axes = {key: _axis_of(values) for key, values in found.items() if len({*map(str, values)}) > 1}
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(direction="maximize", storage=f"sqlite:///{file}", study_name=name)
+    for record, values in zip(finished, settings, strict=True):
+        own = {key: axis for key, axis in axes.items() if key in values}
+        kept = {
+            figure: record.metrics[figure]
+            for figure in ("epsilon", "epsilon_m_low")
+            if math.isfinite(record.metrics.get(figure, math.inf))
+        }
+        study.add_trial(
+            optuna.trial.create_trial(
+                params={key: _on_axis(values[key], axis) for key, axis in own.items()},
+                distributions=own,
+                value=by.rank(record.metrics[by.metric]),
+                user_attrs=kept,
+            )
+        )
+    if len({trial.value for trial in study.trials}) < 2:
+        return {}
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=0)
+    return optuna.importance.get_param_importances(study, evaluator=evaluator)
+
+
+def _axis_of(values: Sequence[Any]) -> "optuna.distributions.BaseDistribution":
+    """Return the range of numbers, by its logarithm if it is wide; or the texts of other values."""
+    import optuna
+
+    if not all(type(each) in (int, float) and math.isfinite(each) for each in values):
+        return optuna.distributions.CategoricalDistribution(sorted({*map(str, values)}))
+    low = float(min(values))
+    high = float(max(values))
+    return optuna.distributions.FloatDistribution(low, high, log=low > 0 and high / low >= _WIDE)
+
+
+def _on_axis(value: Any, axis: "optuna.distributions.BaseDistribution") -> float | str:
+    return float(value) if hasattr(axis, "low") else str(value)
 
 
 def _landmarks(axis: RandomAxis) -> list[float]:

@@ -1,6 +1,9 @@
 """reports: of folders in any state, of experiments, for the public; and the ledger of folders."""
 
+from itertools import product
 from pathlib import Path
+
+import optuna
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import ResultsFolder
@@ -8,7 +11,7 @@ from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.report.folders import a_folder, keep
 from tests.platform.report.reading import Page
-from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.examples import METRICS, a_record
 
 
 def test_a_folder_is_reported_where_it_lies(tmp_path: Path) -> None:
@@ -73,3 +76,21 @@ def test_the_ledger_of_folders(tmp_path: Path) -> None:
         assert "holds no results" in refusal(verb, "./empty")
     assert not list((tmp_path / "empty").iterdir())
     assert "does not exist" in refusal("report", "./nowhere")
+
+
+def test_a_study_says_which_setting_mattered(tmp_path: Path) -> None:
+    folder = ResultsFolder(tmp_path / "results", sweep="small")
+    folder.identify(vault="v")
+    for number, (rate, epochs) in enumerate(product((1e-3, 1e-2, 1e-1, 1.0), (3, 4, 5))):
+        point = {"trainer.learning_rate": rate, "trainer.epochs": epochs}
+        record = a_record(f"{number:016x}", point=point, accuracy=0.9 - 0.2 * rate + 1e-3 * epochs)
+        with folder.held():
+            folder.keep(record)
+    found = answer("report", "results", "--study", "study.db")
+    assert found["importance"]["trainer.learning_rate"] > 0.9
+    study = optuna.load_study(study_name="results", storage="sqlite:///study.db")
+    assert len(study.trials) == 12 and study.best_params["trainer.learning_rate"] == 1e-3
+    assert "log=True" in repr(study.trials[0].distributions["trainer.learning_rate"])
+    assert study.trials[0].user_attrs["epsilon"] == METRICS["epsilon"]
+    assert "is there already" in refusal("report", "results", "--study", "study.db")
+    assert "one at a time" in refusal("report", "results", "--study", "b.db", "--table", "csv")

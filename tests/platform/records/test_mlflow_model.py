@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import mlflow
+import numpy as np
 import pandas as pd
 import pytest
+from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.randomness import NoiseKind
@@ -18,10 +20,15 @@ from labeldp.platform.records.mlflow_model import DATA, save_for_mlflow
 from labeldp.platform.records.results import (
     ARRAYS,
     DESCRIPTION,
+    ResultsFolder,
+    TrialRecord,
     write_model,
 )
 from labeldp.platform.records.tracking import Tracker
-from labeldp.trainers.models.trained_model import TrainedModel
+from labeldp.platform.records.tracking_address import default_uri
+from labeldp.platform.report.publish import publish
+from labeldp.trainers.models.trained_model import TrainedModel, load_model
+from tests.platform.report.folders import a_folder, keep_a_model
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store
 from tests.source_tree import ROOT
@@ -57,6 +64,9 @@ def test_mlflow_loads_it(kind: str, trained: dict[str, Example], tmp_path: Path)
     names = [f"probability_{name}" for name in example.model.classes]
     assert list(found) == ["prediction", *names]
     assert (found[names].to_numpy() == example.measured).all()
+    signature = loaded.metadata.signature
+    assert signature.outputs.input_names() == list(found)
+    assert signature.inputs.is_tensor_spec() == ("rows" in example.rows)
 
 
 #: What a person runs who has the store's address and a run's id.
@@ -134,3 +144,65 @@ def test_a_model_without_fresh_noise_is_private(seeded: bool, tmp_path: Path) ->
     client = MlflowClient(tracking_uri=tracker.uri)
     assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
     assert [file.path for file in client.list_artifacts(run_id, "private")] == ["private/model"]
+
+
+def tracked_sweep(folder: Path) -> tuple[MlflowClient, str]:
+    """Make a results folder with a model and its run; return the store and the run's id."""
+    a_folder(folder, epsilon=2.0)
+    record = TrialRecord.read(folder / "trials" / f"{0:016x}.json")
+    tracker = Tracker(uri=new_store(folder), experiment="small")
+    parent = tracker.open_parent("small", tags={}, run_id=None)
+    ResultsFolder(folder, sweep="small").identify(parent_run_id=parent)
+    model = keep_a_model(folder, record)
+    run_id = tracker.write(record, name="a trial", tags={}, texts={}, model=model)
+    return MlflowClient(tracking_uri=tracker.uri), run_id
+
+
+def test_a_published_model_is_a_version_in_the_registry(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    client, run_id = tracked_sweep(results)
+    for number in (1, 2):
+        out = tmp_path / f"public{number}"
+        found = publish(results, trial="best", to=out, register="digits")
+        assert found["registered"] == f"models:/digits/{number}"
+    version = client.get_model_version("digits", "1")
+    assert (version.run_id, version.tags["epsilon"]) == (run_id, "2.0")
+    assert version.description == (tmp_path / "public1" / "run_card.md").read_text()
+    mlflow.set_tracking_uri(default_uri(results))
+    rows = np.random.default_rng(1).normal(size=(30, 64))
+    loaded = mlflow.pyfunc.load_model("models:/digits/1").predict(rows)
+    expected = load_model(tmp_path / "public1" / "model").predict(rows)
+    assert loaded["prediction"].tolist() == list(expected)
+
+
+def test_what_can_not_be_registered_is_refused_before_any_effect(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = tmp_path / "results"
+    client, run_id = tracked_sweep(results)
+    out = tmp_path / "public"
+
+    def refused(match: str, **how: Any) -> None:
+        with pytest.raises(ValueError, match=match):
+            publish(results, trial="best", to=out, **{"register": "digits", **how})
+        assert not out.exists() and not client.search_registered_models()
+
+    refused("a/b", register="a/b")
+    refused("no model that it can load", with_model=False)
+    with monkeypatch.context() as later:  # it fails after the folder is written
+        later.setattr(MlflowClient, "create_model_version", lost)
+        with pytest.raises(ValueError, match="gone"):
+            publish(results, trial="best", to=out, register="digits")
+        assert not out.exists()
+    client.delete_registered_model("digits")
+    client.delete_run(run_id)
+    refused("no run of trial")
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
+    refused("does not exist; set MLFLOW_TRACKING_URI")
+    assert not (tmp_path / "mlflow.db").exists()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", (tmp_path / "files").as_uri())
+    refused("can't be used")
+
+
+def lost(*given: Any, **named: Any) -> None:
+    raise MlflowException("gone")
