@@ -17,6 +17,7 @@ A fit runs in this process, on labels in a vault; Ray is for sweeps (`labeldp.ru
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
 from types import ModuleType
 from typing import Any, Self
 
@@ -69,6 +70,7 @@ def network_fits() -> ModuleType:
 
 
 # scikit-learn has no types, so that its classes are Any here.
+@dataclass(eq=False, repr=False)
 class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[misc]
     """Learn from secret labels under label differential privacy; features are public.
 
@@ -129,43 +131,23 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         n_features_in_, feature_names_in_: As in scikit-learn.
     """
 
-    # Every parameter by itself, which scikit-learn's get_params, clone and searches need.
-    def __init__(
-        self,
-        method: str = AUTO,
-        epsilon: float = 2.0,
-        delta: float = USUAL_DELTA,
-        classes: object = None,
-        random_state: object = None,
-        *,
-        vault: SharedVault | str | os.PathLike[str] | None = None,
-        settings: Mapping[str, Any] | None = None,
-        canaries: int = 0,
-        noise_seed: int | None = None,
-        device: str = "auto",
-        verbose: bool = False,
-        n_jobs: int | None = None,
-        keep: Sequence[str] | None = None,
-        text: str = "tfidf",
-        estimator: Any = None,
-        max_labels_per_person: int = 1,
-    ) -> None:
-        self.max_labels_per_person = max_labels_per_person
-        self.method = method
-        self.epsilon = epsilon
-        self.delta = delta
-        self.classes = classes
-        self.random_state = random_state
-        self.vault = vault
-        self.settings = settings
-        self.canaries = canaries
-        self.noise_seed = noise_seed
-        self.device = device
-        self.verbose = verbose
-        self.n_jobs = n_jobs
-        self.keep = keep
-        self.text = text
-        self.estimator = estimator
+    method: str = AUTO
+    epsilon: float = 2.0
+    delta: float = USUAL_DELTA
+    classes: object = None
+    random_state: object = None
+    _: KW_ONLY
+    vault: SharedVault | str | os.PathLike[str] | None = None
+    settings: Mapping[str, Any] | None = None
+    canaries: int = 0
+    noise_seed: int | None = None
+    device: str = "auto"
+    verbose: bool = False
+    n_jobs: int | None = None
+    keep: Sequence[str] | None = None
+    text: str = "tfidf"
+    estimator: Any = None
+    max_labels_per_person: int = 1
 
     def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
         """Learn from the labels y [N] of the rows X [N, ...], and pay for it.

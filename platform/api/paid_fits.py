@@ -305,7 +305,10 @@ class FitAccount:
 
 
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose fits are charged; parameters `vault`, `delta` and `noise_seed` are its."""
+    """An estimator whose fits are charged; parameters `vault`, `delta` and `noise_seed` are its.
+
+    Each kind is a dataclass of its parameters, as scikit-learn's get_params and clone need them.
+    """
 
     #: What pays, where no persons do, and what is secret of it.
     _unit = "label"

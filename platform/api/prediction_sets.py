@@ -15,6 +15,7 @@
 import hashlib
 import math
 import os
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +35,7 @@ _STEPS = np.linspace(0, 1, CANDIDATES)
 
 
 # scikit-learn has no types, so that its classes are Any here.
+@dataclass(eq=False, repr=False)
 class PredictionSets(PaysForLabels):
     """Split conformal prediction by secret calibration labels; their features are public.
 
@@ -57,23 +59,13 @@ class PredictionSets(PaysForLabels):
 
     delta = 0.0
 
-    # Every parameter by itself, which scikit-learn's get_params and clone need.
-    def __init__(
-        self,
-        model: Any,
-        epsilon: float = 1.0,
-        coverage: float = 0.9,
-        *,
-        bounds: tuple[float, float] | None = None,
-        vault: SharedVault | str | os.PathLike[str] | None = None,
-        noise_seed: int | None = None,
-    ) -> None:
-        self.model = model
-        self.epsilon = epsilon
-        self.coverage = coverage
-        self.bounds = bounds
-        self.vault = vault
-        self.noise_seed = noise_seed
+    model: Any
+    epsilon: float = 1.0
+    coverage: float = 0.9
+    _: KW_ONLY
+    bounds: tuple[float, float] | None = None
+    vault: SharedVault | str | os.PathLike[str] | None = None
+    noise_seed: int | None = None
 
     def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
         """Choose the threshold by calibration rows X [N, ...] and labels y [N], and pay for it.

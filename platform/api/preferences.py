@@ -15,6 +15,7 @@
 
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -38,6 +39,7 @@ METHODS = ("sums", "counts", "randomized_response")
 
 
 # scikit-learn has no types, so that its classes are Any here.
+@dataclass(eq=False, repr=False)
 class LabelPrivatePreferences(PaysForLabels):
     """Learn a reward from secret choices between pairs of public rows.
 
@@ -65,27 +67,15 @@ class LabelPrivatePreferences(PaysForLabels):
     _unit = "pair"
     _secret = "choice"
 
-    # Every parameter by itself, which scikit-learn's get_params, clone and searches need.
-    def __init__(
-        self,
-        epsilon: float = 2.0,
-        delta: float = 0.0,
-        random_state: Any = None,
-        *,
-        method: str = AUTO,
-        vault: SharedVault | str | os.PathLike[str] | None = None,
-        noise_seed: int | None = None,
-        canaries: int = 0,
-        max_labels_per_person: int = 1,
-    ) -> None:
-        self.epsilon = epsilon
-        self.delta = delta
-        self.random_state = random_state
-        self.method = method
-        self.vault = vault
-        self.noise_seed = noise_seed
-        self.canaries = canaries
-        self.max_labels_per_person = max_labels_per_person
+    epsilon: float = 2.0
+    delta: float = 0.0
+    random_state: Any = None
+    _: KW_ONLY
+    method: str = AUTO
+    vault: SharedVault | str | os.PathLike[str] | None = None
+    noise_seed: int | None = None
+    canaries: int = 0
+    max_labels_per_person: int = 1
 
     def fit(self, A: Any, B: Any, prefers_a: Any, groups: Any = None) -> Self:
         """Learn from the choices, and pay for them.

@@ -12,7 +12,7 @@ True
 """
 
 import os
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -34,6 +34,7 @@ from labeldp.trainers.methods.settings import AmountLoss, AmountRelease, chosen_
 
 
 # scikit-learn has no types, so that its classes are Any here.
+@dataclass(eq=False, repr=False)
 class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc]
     """Learn from secret amounts under label differential privacy; features are public.
 
@@ -64,35 +65,19 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         estimator_: The fitted regressor, on prepared rows and amounts between 0 and 1.
     """
 
-    # Every parameter by itself, which scikit-learn's get_params, clone and searches need.
-    def __init__(
-        self,
-        epsilon: float = 2.0,
-        bounds: tuple[float, float] | None = None,
-        delta: float = USUAL_DELTA,
-        method: str = "auto",
-        *,
-        loss: str = "squared",
-        quantile: float = 0.5,
-        estimator: object = None,
-        random_state: object = None,
-        vault: SharedVault | str | os.PathLike[str] | None = None,
-        noise_seed: int | None = None,
-        text: str = "tfidf",
-        max_labels_per_person: int = 1,
-    ) -> None:
-        self.max_labels_per_person = max_labels_per_person
-        self.epsilon = epsilon
-        self.bounds = bounds
-        self.delta = delta
-        self.method = method
-        self.loss = loss
-        self.quantile = quantile
-        self.estimator = estimator
-        self.random_state = random_state
-        self.vault = vault
-        self.noise_seed = noise_seed
-        self.text = text
+    epsilon: float = 2.0
+    bounds: tuple[float, float] | None = None
+    delta: float = USUAL_DELTA
+    method: str = "auto"
+    _: KW_ONLY
+    loss: str = "squared"
+    quantile: float = 0.5
+    estimator: object = None
+    random_state: object = None
+    vault: SharedVault | str | os.PathLike[str] | None = None
+    noise_seed: int | None = None
+    text: str = "tfidf"
+    max_labels_per_person: int = 1
 
     def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
         """Learn from the amounts y [N] of the rows X [N, ...], and pay for it.

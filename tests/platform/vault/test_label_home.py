@@ -46,15 +46,8 @@ def rr(epsilon: float) -> RandomizedResponse:
     return RandomizedResponse(epsilon=epsilon, num_classes=10)
 
 
-def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
-    small = actors._small(TRAINING, 10)
-    assert small.dtype == np.uint8 and (small == TRAINING).all()
+def test_secrets_show_no_label() -> None:
     assert repr(SECRETS) == "SecretLabels(num_classes=10)"
-    for bad in (-1, 256):  # one byte would make others of them: they stay for the vault to refuse
-        wrong = actors._small(np.append(TRAINING, bad), 10)
-        assert wrong[-1] == bad
-        with pytest.raises(ValueError, match=r"labels\[300\]"):
-            LabelHome(replace(SECRETS, training=wrong), **home_settings(tmp_path))
 
 
 def test_a_refused_actor_raises_at_its_first_call(tmp_path: Path) -> None:
@@ -324,12 +317,11 @@ def test_a_call_travels_with_its_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_home_starts_beside_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    options, sent = dict[str, Any](), list[SecretLabels]()
+    options = dict[str, Any]()
 
     class Actor(HomeActor):
         def __init__(self, labels: SecretLabels, **settings: Any) -> None:
             super().__init__(labels, **settings)
-            sent.append(labels)
             self.call: Any = SimpleNamespace(remote=super().call)
 
     def beside(kind: type, **given: Any) -> Any:
@@ -338,18 +330,12 @@ def test_a_home_starts_beside_its_driver(monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(actors, "beside_driver", beside)
     monkeypatch.setattr(ray, "get", lambda reference, timeout: reference)
-    for apart in (HELD_OUT, None):
-        labels = replace(SECRETS, held_out=apart)
-        home = start_actor(labels, **home_settings(None, budget=Budget(epsilon=3.0)))
-        assert home.num_labels() == 300
-        # One byte each, in the request that makes the actor.
-        assert sent[-1].training.dtype == np.uint8 and (sent[-1].training == TRAINING).all()
-    assert sent[0].held_out is not None and (sent[0].held_out == HELD_OUT).all()
-    assert sent[1].held_out is None
+    home = start_actor(SECRETS, **home_settings(None, budget=Budget(epsilon=3.0)))
+    assert home.num_labels() == 300
     with pytest.raises(BudgetExceeded):
         home.release(rr(4.0), (), None, OsEntropy())
     with pytest.raises(ValueError, match="classes"):  # a refusal comes before any trial
-        start_actor(replace(labels, num_classes=5), **home_settings(None))
+        start_actor(replace(SECRETS, num_classes=5), **home_settings(None))
     # It comes back with the request under way.
     assert options == {"max_restarts": 5, "max_task_retries": 5}
 
