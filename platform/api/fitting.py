@@ -63,10 +63,17 @@ _TELL_SECONDS = 5.0
 
 def refuse_unusable(labels: Any, *, amounts: bool) -> None:
     """Refuse labels, or amounts, that are of no use; scikit-learn's message would show them."""
+    values = getattr(labels, "values", labels)  # of a Series, without its index
     if amounts:
         _refuse_texts(labels)
-    else:
-        _refuse_mixed(labels)
+    elif getattr(values, "dtype", None) == np.dtype(object) and values.ndim == 1:
+        try:
+            np.unique(values[~pd.isna(values)])
+        except TypeError:
+            raise ValueError(
+                "y holds values of several kinds, such as texts and numbers; give labels of one "
+                "kind, y.astype(str), and the classes as texts"
+            ) from None
     if np.ma.isMaskedArray(labels):
         raise ValueError("y is a masked array, and some have no label; leave these rows out")
     try:
@@ -83,20 +90,6 @@ def refuse_unusable(labels: Any, *, amounts: bool) -> None:
             raise ValueError(
                 f"y row {missing[0]} (and {len(missing) - 1} more) has no label; leave it out"
             )
-
-
-def _refuse_mixed(labels: Any) -> None:
-    """Refuse labels that cannot be sorted."""
-    plain = getattr(labels, "values", labels)  # of a Series, without its index
-    if getattr(plain, "dtype", None) != np.dtype(object) or plain.ndim != 1:
-        return
-    try:
-        np.unique(plain[~pd.isna(plain)])
-    except TypeError:
-        raise ValueError(
-            "y holds values of several kinds, such as texts and numbers; give labels of one "
-            "kind, y.astype(str), and the classes as texts"
-        ) from None
 
 
 def readable(rows: Any) -> Any:

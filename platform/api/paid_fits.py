@@ -158,11 +158,6 @@ def handed_labels(model: object, *, cloned: bool) -> "FitAccount":
     return FitAccount(transformed=transformed, uncounted=uncounted if scored_by else "")
 
 
-def leaves_process() -> bool:
-    """Whether the caller is being pickled for another process, by joblib or multiprocessing."""
-    return any(module.startswith(_SENDING) for module, _ in _frames(sys._getframe(1)))
-
-
 def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
     """A frame and those that called it, with their modules."""
     while frame is not None:
@@ -625,8 +620,11 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         The price goes along: a copy in another process adds to it.
         """
         state = dict(super().__getstate__())
-        # A vault on disk counts fits of all processes; without one this process counts alone.
-        if self.vault is None and leaves_process():
+        # A vault on disk counts fits of all processes; without one this process counts alone, also
+        # where joblib or multiprocessing pickles this for another one.
+        if self.vault is None and any(
+            module.startswith(_SENDING) for module, _ in _frames(sys._getframe(1))
+        ):
             LEDGER.sent = True
         if "_account" in state:
             state["_account"] = self._account.copied(delta=self.delta)

@@ -73,9 +73,8 @@ class FakeRay:
 
     exceptions = ray.exceptions
 
-    def __init__(self, errors: dict[int, list[Exception]], *, stillborn: bool = False) -> None:
-        """Let all actors die as they start if they are `stillborn`."""
-        self.errors, self.stillborn, self.made = errors, stillborn, 0
+    def __init__(self, errors: dict[int, list[Exception]]) -> None:
+        self.errors, self.made = errors, 0
         self.shares = list[float]()
         self.working = set[int]()
         self.batches: list[list[int]] = []
@@ -113,7 +112,7 @@ class FakeRay:
             errors = self.errors.get(ids[0])
             return Answer(errors.pop() if errors else vote(ids, shards, data))
 
-        started = Answer(died() if self.stillborn else None, of_a_start=True)
+        started = Answer(None, of_a_start=True)
         return SimpleNamespace(
             number=self.made,
             ready=SimpleNamespace(remote=lambda: started),
@@ -133,9 +132,9 @@ def died() -> Exception:
 
 @pytest.fixture
 def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeRay]:
-    def run(errors: dict[int, list[Exception]], **given: Any) -> FakeRay:
+    def run(errors: dict[int, list[Exception]]) -> FakeRay:
         """Train an ensemble of six in batches of two to its end, and check its votes."""
-        fake = FakeRay(errors, **given)
+        fake = FakeRay(errors)
         monkeypatch.setattr(actors, "ray", fake)
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
@@ -205,11 +204,6 @@ def test_no_batch_waits_for_a_machine_that_is_gone(
             resources=Resources(cpu=2, gpu=0.5),
         )
     assert not clusters and not fake.working
-
-
-def test_an_actor_that_cannot_start_ends_the_run(simulate: Any) -> None:
-    with pytest.raises(Unfinished, match=r"died as it started.*ActorDiedError"):
-        simulate({}, stillborn=True)
 
 
 def test_time_that_is_over_ends_training_and_keeps_votes(
