@@ -96,20 +96,6 @@ RIGHT_ONCE = np.where(np.arange(12) == 4, LABELS, (LABELS + 1) % 3)
 DRAWS = 40_000
 
 
-def counts(epsilon: float, labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
-    """Counts of the same labels in as many groups as there are draws."""
-    made, groups = np.tile(RIGHT_ONCE, DRAWS), np.repeat(np.arange(DRAWS), len(labels))
-    generator, every = np.random.default_rng(seed), np.tile(labels, DRAWS)
-    return CorrectCount(epsilon=epsilon).release(every, made, groups, generator=generator)
-
-
-def neighbor() -> NDArray[np.int64]:
-    """Labels with one substituted: nothing is right any more."""
-    other = LABELS.copy()
-    other[4] = (other[4] + 1) % 3
-    return other
-
-
 def test_a_secure_count_is_that_of_the_sampler() -> None:
     """The sampler's law is tested in test_secure_noise."""
     one, other = (SecureGenerator(bits=np.random.default_rng(8)) for _ in range(2))
@@ -124,9 +110,15 @@ def test_a_secure_count_is_that_of_the_sampler() -> None:
 
 def test_a_count_is_as_private_as_it_says() -> None:
     def draw(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        one, other = counts(epsilon, LABELS, seed=2), counts(epsilon, neighbor(), seed=3)
-        low, high = -8, 9
-        return np.clip(one, low, high) - low, np.clip(other, low, high) - low
+        """Of one label each, which is right or not, in as many groups as there are draws."""
+        mechanism, every, made = CorrectCount(epsilon=epsilon), np.arange(DRAWS), np.zeros(DRAWS)
+        right, wrong = (
+            mechanism.release(
+                np.full(DRAWS, label), made.astype(int), every, generator=np.random.default_rng(2)
+            )
+            for label in (0, 1)
+        )
+        return np.clip(right, -8, 9) + 8, np.clip(wrong, -8, 9) + 8
 
     assert_private(draw, epsilon=0.8)
     assert CorrectCount(epsilon=0.8).event == PureEvent(epsilon=0.8)

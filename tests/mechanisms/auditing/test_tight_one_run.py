@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from labeldp.mechanisms.accounting import gaussian_epsilon
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import (
     GaussianCurve,
     PureCurve,
@@ -26,8 +27,11 @@ from labeldp.mechanisms.label_channels import (
     Family,
     GaussianFamily,
     LaplaceFamily,
+    PerLabel,
     SubsetFamily,
 )
+from labeldp.mechanisms.randomized_response import RandomizedResponse
+from tests.mechanisms.test_label_channels import ratios
 
 DELTA = 1e-5
 
@@ -52,21 +56,22 @@ def test_published_rows(
 
 
 @pytest.mark.parametrize(
-    ("family", "strength"),
+    ("mechanism", "strength"),
     [
-        (GaussianFamily(), 0.5),
-        (LaplaceFamily(), 1.0),
-        (SubsetFamily(num_classes=10, subset_size=1), 2.0),
+        (GaussianNoise(noise_std=math.sqrt(8), num_classes=10), 0.5),
+        (LaplaceNoise(epsilon=1.0, num_classes=10), 1.0),
+        (RandomizedResponse(epsilon=2.0, num_classes=10), 2.0),
     ],
 )
-def test_500_audits_err_as_stated(family: Family, strength: float) -> None:
+def test_500_audits_err_as_stated(mechanism: PerLabel, strength: float) -> None:
     """A bound is above the truth exactly where the truth gives the errors a chance below 5%."""
     generator = np.random.default_rng(1)
-    ratios = _ratios(family, strength)
+    drawn_ratios, family = ratios(mechanism, seed=2), mechanism.family
+    assert family is not None
     false = 0
     cache: dict[int, bool] = {}
     for _ in range(500):
-        drawn = generator.choice(ratios, 400)
+        drawn = generator.choice(drawn_ratios, 400)
         surest = drawn[np.argsort(-np.abs(drawn), kind="stable")[:200]]
         errors = int((surest < 0).sum() + generator.binomial((surest == 0).sum(), 0.5))
         if errors not in cache:
@@ -113,23 +118,6 @@ def test_guessing_wherever_the_release_speaks(
     """The number of guesses follows the release: by the law of a fixed one, up to 15% exceed."""
     drawn = np.random.default_rng(3).multinomial(canaries, _shares(family, epsilon), size=RUNS)
     assert 0.01 < _overstated(family, epsilon, canaries, drawn[:, :2]) <= 0.06
-
-
-def _ratios(family: Family, strength: float) -> NDArray[np.float64]:
-    """Signed ratios by the families' own laws, of which nothing of the bound makes use."""
-    generator = np.random.default_rng(2)
-    match family:
-        case GaussianFamily():
-            return strength**2 / 2 + strength * generator.standard_normal(400_000)
-        case LaplaceFamily():
-            entries = generator.laplace([1.0, 0.0], 2 / strength, size=(400_000, 2))
-            clipped = np.clip(2 * entries - 1, -1, 1) * strength / 2
-            return np.round(clipped[:, 0] - clipped[:, 1], 9)
-        case _:
-            keep = math.exp(strength) / (math.exp(strength) + 9)
-            other = keep + (1 - keep) / 9
-            drawn = generator.random(400_000)
-            return strength * np.where(drawn < keep, 1.0, np.where(drawn < other, -1.0, 0.0))
 
 
 def test_the_best_of_several_bounds_pays_for_the_choice() -> None:

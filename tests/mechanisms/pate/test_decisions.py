@@ -29,7 +29,6 @@ from labeldp.mechanisms.pate.accounting import (
     log_probability_answered,
 )
 from labeldp.mechanisms.pate.decisions import (
-    TABLE,
     Accounting,
     Decisions,
     decision_rdp_gnmax,
@@ -145,22 +144,6 @@ def test_never_above_the_price_of_counts_and_never_below_two_over_pi() -> None:
                 assert (np.diff(bound) > 0).all()
     assert decision_rdp_gnmax(240.0, [20.0])[0] * 240**2 / 20 == pytest.approx(0.6404, abs=2e-4)
     assert decision_rdp_gnmax(40.0, [100.0])[0] * 40**2 / 100 == pytest.approx(0.80, abs=0.005)
-
-
-def test_the_formula_of_the_page_is_computed() -> None:
-    order, sigma = 7.0, 60.0
-    for function, third, column in (
-        (decision_rdp_threshold, 2, 1),
-        (decision_rdp_gnmax, 4 * math.sqrt(2), 2),
-    ):
-        d = 1 / sigma
-        kappa = d * math.sqrt(order * (order - 1))
-        rows = TABLE
-        log_c = np.interp(kappa, rows[:, 0], np.log(rows[:, column]))
-        spread = math.sqrt(order) + math.sqrt(order - 1)
-        r = third * order * (order - 1) * d**3 / (6 * spread**2)
-        expected = (math.log(1 + kappa**2 * math.exp(log_c)) + r) / (order - 1)
-        assert function(sigma, [order])[0] == pytest.approx(expected, rel=1e-12)
 
 
 CHECKS = Decisions(noise_std=800.0, count=1000, moved=1)
