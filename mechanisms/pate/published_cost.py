@@ -317,34 +317,30 @@ def threshold_changes(prices: Floats) -> Floats:
 def local_sensitivity_threshold(
     votes: ArrayLike, num_teachers: int, threshold: float, sigma1: float, order: float
 ) -> Floats:
-    """Local sensitivity of the price of Confident-GNMax's check, by distance: [T], or [N, T].
+    """Local sensitivity of the price of Confident-GNMax's check of votes [K], by distance [T].
 
     The largest change at a largest count exactly 0..T-1 votes away (as PATE 2018 has it; it can
     fall): one vote moves the largest count by at most 1. Sums over queries need the running
-    maximum. votes are [K] or [N, K]; for Interactive-GNMax floats, less the student's guess.
+    maximum. For Interactive-GNMax votes are floats, less the student's guess.
     """
     _validate.whole(minimum=1, num_teachers=num_teachers)
-    array = as_numpy(votes)
-    counts = checked_counts(np.atleast_2d(array))
-    peaks = whole_maximum(counts).astype(np.int64)
-    bad = np.flatnonzero((peaks < 0) | (peaks > num_teachers))
-    if bad.size:
+    counts = checked_counts(as_numpy(votes)[None])
+    peak = int(whole_maximum(counts)[0])
+    if not 0 <= peak <= num_teachers:
         raise ValueError(
-            f"the largest count of votes row {bad[0]} is {counts[bad[0]].max():g}; with "
-            f"{num_teachers} teachers it must lie in 0..{num_teachers}"
+            f"the largest count of votes is {counts.max():g}; with {num_teachers} teachers it must "
+            f"lie in 0..{num_teachers}"
         )
-    changes = threshold_changes(
-        threshold_prices(num_teachers=num_teachers, threshold=threshold, sigma1=sigma1, order=order)
+    prices = threshold_prices(
+        num_teachers=num_teachers, threshold=threshold, sigma1=sigma1, order=order
     )
+    changes = np.pad(threshold_changes(prices), num_teachers)  # 0 where there is no such count
+    here = num_teachers + peak
     distances = np.arange(num_teachers)
-    below = peaks[:, None] - distances
-    above = peaks[:, None] + distances
-    down = np.where(below >= 0, changes[np.maximum(below, 0)], 0.0)
-    up = np.where(above <= num_teachers, changes[np.minimum(above, num_teachers)], 0.0)
+    result: Floats = np.maximum(changes[here - distances], changes[here + distances])
     # The change at the last count is that at the one before it, which was reached a vote earlier.
-    new = distances < np.maximum(peaks, num_teachers - peaks)[:, None]
-    result = np.where(new, np.maximum(down, up), 0.0)
-    return result[0] if array.ndim == 1 else result
+    result[max(peak, num_teachers - peak) :] = 0.0
+    return result
 
 
 @dataclass(frozen=True, kw_only=True)

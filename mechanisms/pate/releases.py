@@ -311,3 +311,12 @@ def released_of(answers: Answers) -> NDArray[np.int64]:
 def looked_at(released: NDArray[Any]) -> int:
     """How many queries were checked."""
     return int((released[:, BY_TEACHERS] != NOT_LOOKED_AT).sum())
+
+
+def composed(events: Sequence[Event]) -> Event:
+    """Return events of one label as one; all of them Gaussian, unless there is only one."""
+    if len(events) == 1:
+        return events[0]
+    gaussians = [event for event in events if isinstance(event, GaussianEvent)]
+    assert len(gaussians) == len(events), "aggregators that have rounds or bounds are Gaussian"
+    return composed_gaussians(gaussians)

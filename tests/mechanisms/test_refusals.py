@@ -427,7 +427,7 @@ OF_VOTES: list[Row] = [
         for bad in (0.5, 1.0, INF)
     ),
     *out_of_range(OF_CHECKS, num_teachers=[0], threshold=[-1.0], sigma1=[-1.0]),
-    (OF_CHECKS, {"votes": [12.0, 0.0]}, "votes row 0 is 12; with 10 teachers"),
+    (OF_CHECKS, {"votes": [12.0, 0.0]}, "votes is 12; with 10 teachers"),
     (OF_CHECKS, {"votes": [NAN, 0.0]}, "NaN"),
     *((SMOOTH, {"ls_by_distance": bad}, "ls_by_dist") for bad in ([], [[1.0]], [-1.0], [NAN])),
     *out_of_range(SMOOTH, beta=[-0.1]),

@@ -42,6 +42,7 @@ from labeldp.mechanisms.pate.releases import (
     PateAnswers,
     PublishedCost,
     RequestedAggregator,
+    composed,
     epsilon_of_counts,
     looked_at,
     private_costs,
@@ -281,6 +282,7 @@ def test_no_more_is_published_than_any_votes_would_cost_and_prices_of_counts_add
     with_bound = epsilon_of_counts([request, other], published, delta=1e-5)
     expected = epsilon_of([*events, published.event], delta=1e-5 - published.tail)
     assert with_bound == pytest.approx(expected, rel=1e-12)
+    assert composed(events[:1]) is events[0]
 
 
 def test_publishing_is_charged_as_two_gaussians() -> None:
