@@ -1,5 +1,6 @@
 """`labeldp ui RESULTS`: MLflow's pages on a results folder, on a free port, until Ctrl-C."""
 
+import math
 import os
 import signal
 import socket
@@ -13,7 +14,13 @@ from mlflow.tracking import MlflowClient
 
 from labeldp.platform.cli.command import interrupt
 from labeldp.platform.records.tracking import explained
-from labeldp.platform.records.tracking_address import check_file, default_uri, links
+from labeldp.platform.records.tracking_address import (
+    TRIALS,
+    check_file,
+    compared,
+    default_uri,
+    links,
+)
 
 _HOST = "127.0.0.1"
 _PORT = 5000
@@ -84,10 +91,27 @@ def _run(command: list[str], *, folder: str) -> None:
 
 
 def _pages(uri: str, address: str) -> list[str]:
+    client = MlflowClient(tracking_uri=uri)
     with explained(uri):
-        found = MlflowClient(tracking_uri=uri).search_experiments(order_by=["experiment_id ASC"])
-    to = {x.name: links(address, experiment=x.experiment_id) for x in found if x.name != "Default"}
-    return [f"{name}: {each['table']}\n  charts: {each['chart']}" for name, each in to.items()]
+        experiments = client.search_experiments(order_by=["experiment_id ASC"])
+    found = []
+    for experiment in experiments:
+        if experiment.name == "Default":
+            continue
+        number = experiment.experiment_id
+        runs = client.search_runs([number], TRIALS, order_by=["metrics.epsilon ASC"])
+        chosen = compared(
+            (
+                run.info.run_id,
+                run.data.tags.get("line", ""),
+                run.data.metrics.get("epsilon", math.inf),
+            )
+            for run in runs
+        )
+        to = links(address, experiment=number, runs=chosen)
+        lines = [f"{experiment.name}: {to['table']}", f"charts: {to['chart']}"]
+        found.append("\n  ".join([*lines, f"compare: {to['compare']}"]))
+    return found
 
 
 def _free_port(port: int) -> int:

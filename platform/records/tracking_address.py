@@ -2,6 +2,8 @@
 
 >>> shown("postgresql://labeldp:secret@db/mlflow")
 'postgresql://labeldp:***@db/mlflow'
+>>> links("http://127.0.0.1:5000", experiment="1", runs=["a"])["compare"]
+'http://127.0.0.1:5000/#/compare-runs?runs=%5B%22a%22%5D&experiments=%5B%221%22%5D'
 >>> json.loads(shared_view("accuracy"))["selectedColumns"][:2]
 ['metrics.`accuracy`', 'metrics.`epsilon`']
 """
@@ -10,7 +12,9 @@ import contextlib
 import json
 import re
 import sys
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from urllib.parse import quote
 
 from labeldp.trainers.data.files import FileRefused, open_regular
 
@@ -25,8 +29,8 @@ _ORDER = "metrics.`epsilon`"
 #: Tag of an experiment that holds its saved view, and the view's name in links.
 VIEW_TAG = "mlflow.sharedViewState.labeldp"
 _VIEW = "labeldp"
-#: MLflow draws no more.
-_MOST_DRAWN = 100
+#: Browsers refuse a link with many more runs, and MLflow draws no more.
+MOST_COMPARED = 100
 _SQLITE = "sqlite:///"
 
 
@@ -89,7 +93,7 @@ def shared_view(metric: str) -> str:
             "metricSectionId": _VIEW,
             "isGenerated": False,
             "deleted": False,
-            "runsCountToCompare": _MOST_DRAWN,
+            "runsCountToCompare": MOST_COMPARED,
             "xaxis": {"key": "epsilon", "type": "METRIC"},
             "yaxis": {"key": name, "type": "METRIC"},
         }
@@ -110,11 +114,31 @@ def shared_view(metric: str) -> str:
     return json.dumps({**view, "selectedColumns": columns})
 
 
-def links(server: str, *, experiment: str) -> dict[str, str]:
-    """Return addresses of a sweep's table and chart on a server."""
+def compared(runs: Iterable[tuple[str, str, float]]) -> list[str]:
+    """Return the ids of runs to compare, the first of each line and epsilon where there are many.
+
+    `runs`: id, line and epsilon of each, the better ones first.
+    """
+    every = list(runs)
+    if len(every) <= MOST_COMPARED:
+        return [run_id for run_id, _, _ in every]
+    first: dict[tuple[str, float], str] = {}
+    for run_id, line, epsilon in every:
+        first.setdefault((line, epsilon), run_id)
+    return list(first.values())[:MOST_COMPARED]
+
+
+def links(server: str, *, experiment: str, runs: Sequence[str]) -> dict[str, str]:
+    """Return addresses of a sweep's table, chart and comparison on a server."""
     # The first parameter opens MLflow's menu for model training instead of the one for agents.
     place = (
         f"{server.rstrip('/')}/#/experiments/{experiment}/runs?workflowType=machine_learning"
         f"&viewStateShareKey={_VIEW}"
     )
-    return {"table": place, "chart": f"{place}&compareRunsMode=CHART"}
+    chosen = quote(json.dumps(list(runs), separators=(",", ":")))
+    experiments = quote(json.dumps([experiment]))
+    return {
+        "table": place,
+        "chart": f"{place}&compareRunsMode=CHART",
+        "compare": f"{server.rstrip('/')}/#/compare-runs?runs={chosen}&experiments={experiments}",
+    }

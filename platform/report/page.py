@@ -63,7 +63,7 @@ from labeldp.platform.settings.metrics import (
 )
 
 #: Words for who does not see the figure.
-_LEARNED = "Shares of settings in the variance; accuracy along each setting"
+_LEARNED = "Shares of settings in the variance; trials across all settings; accuracy along each"
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
 

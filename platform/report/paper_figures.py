@@ -68,6 +68,8 @@ _MOST_LETTERS = 66
 _BINS = 20
 #: A line in a figure has so many places at most; an axis of more values is drawn by its ends.
 _JOINED = 8
+#: Trials in a figure of parallel coordinates.
+_MOST_LINES = 200
 Votes = NDArray[np.integer[Any]]
 Drawing = Callable[[Sequence[TrialRecord], Path], Figure | None]
 
@@ -137,10 +139,10 @@ def settings(records: Sequence[TrialRecord], folder: Path | None = None) -> Figu
 
 
 def learned(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Figure | None:
-    """Draw what settings do: shares of the variance, and accuracy along each axis.
+    """Draw what settings do: shares of the variance, all axes at once, and accuracy along each.
 
-    The line is an axis too. For PATE they are threshold, answers and teachers (Papernot et al.
-    2018, Figure 4), means over the other axes. None without an axis.
+    The line is an axis too. For PATE the lower panels are threshold, answers and teachers
+    (Papernot et al. 2018, Figure 4), means over the other axes. None without an axis.
     """
     table = _table(found)
     keys = [key for key in ("line", *_axes_of(table)) if table[key].nunique() > 1]
@@ -148,31 +150,34 @@ def learned(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Figure
     beside = [key for key in keys if key in settings_beside_epsilon(found)]
     numeric = [key for key in beside if pd.api.types.is_numeric_dtype(table[key])]
     several = len(keys) > 1
-    count = several + len(numeric)
-    if not count:
+    rows = several + math.ceil(len(numeric) / 3)
+    if not rows:
         return None
     words = found[0].accuracy_by.words + ("" if found[0].accuracy_by.of_scores else ", %")
-    rows = math.ceil(count / 3)
     figure = Figure(figsize=(10.5, 3.4 * rows), layout="constrained")
-    places = list(figure.subplots(rows, min(3, count), squeeze=False).flat)
-    for axes in places[count:]:
-        axes.set_visible(False)
+    parts = figure.subfigures(rows, squeeze=False)[:, 0]
     if several:
+        left, right = parts[0].subplots(1, 2, width_ratios=(1, 2))
         every = shares(table, keys)
-        bars = [100 * share for share in every.values()]
-        places[0].barh(list(map(short_key, every)), bars, color=COLORS["mb"])
-        places[0].set(xlabel=f"share of the variance of {words.removesuffix(', %')}, %")
-        places[0].set(xlim=(0, 100))
-        places[0].invert_yaxis()
-    for axes, key in zip(places[several:], numeric, strict=False):
-        for variant, mine in table.dropna(subset=[key]).groupby("line"):
-            line = mine.groupby(key)["accuracy"].mean()
-            joined = "-" if len(line) <= _JOINED else "none"
-            look = styles[str(variant)]
-            axes.plot(line.index, line, joined, color=look.color, marker=look.marker)
-        axes.set(xlabel=short_key(key), ylabel=words)
-        if _is_wide(table[key]):
-            axes.set_xscale("log")
+        names = [short_key(key) for key in every]
+        left.barh(names, [100 * share for share in every.values()], color=COLORS["mb"])
+        left.set(xlabel=f"share of the variance of {words.removesuffix(', %')}, %", xlim=(0, 100))
+        left.invert_yaxis()
+        _parallel(right, table, [*keys, "accuracy"], styles, words)
+    for row, place in enumerate(range(0, len(numeric), 3)):
+        own = numeric[place : place + 3]
+        panels = parts[several + row].subplots(1, min(3, len(numeric)), squeeze=False)[0]
+        for axes in panels[len(own) :]:
+            axes.set_visible(False)
+        for axes, key in zip(panels, own, strict=False):
+            for variant, mine in table.dropna(subset=[key]).groupby("line"):
+                line = mine.groupby(key)["accuracy"].mean()
+                joined = "-" if len(line) <= _JOINED else "none"
+                look = styles[str(variant)]
+                axes.plot(line.index, line, joined, color=look.color, marker=look.marker)
+            axes.set(xlabel=short_key(key), ylabel=words)
+            if _is_wide(table[key]):
+                axes.set_xscale("log")
     return figure
 
 
@@ -194,6 +199,41 @@ def shares(table: pd.DataFrame, keys: Iterable[str]) -> dict[str, float]:
         if spare > 0 and total > 0:
             found[key] = max(0.0, 1 - float((inner**2).sum()) / spare / total)
     return dict(sorted(found.items(), key=lambda each: -each[1]))
+
+
+def _parallel(
+    axes: Any,
+    table: pd.DataFrame,
+    keys: Sequence[str],
+    styles: Mapping[str, MethodStyle],
+    words: str,
+) -> None:
+    """Draw parallel coordinates: a row of the table is a line, the better the stronger."""
+    heights = {}
+    for place, key in enumerate(keys):
+        values = table[key]
+        numbers = pd.api.types.is_numeric_dtype(values)
+        order = sorted(values.dropna().unique(), key=None if numbers else str)
+        scaled = values if numbers else values.map({each: at for at, each in enumerate(order)})
+        if numbers and _is_wide(values):
+            scaled = np.log(values)
+        heights[key] = (scaled - scaled.min()) / ((scaled.max() - scaled.min()) or 1.0)
+        axes.axvline(place, color=COLORS["line"], zorder=0)
+        ends = [values.min(), values.max()] if numbers and len(order) > _JOINED else order
+        for each in ends:
+            height = heights[key][values == each].iloc[0]
+            text = f"{each:.4g}" if numbers else str(each)[:24]
+            side = {"ha": "right", "x": place - 0.03} if place == 0 else {"x": place + 0.03}
+            axes.text(y=height, s=text, va="center", fontsize="small", color=SOFT, **side)
+    rank = table["accuracy"].rank(pct=True)
+    for row in spread(list(rank.sort_values().index), _MOST_LINES):
+        look = styles[str(table["line"][row])]
+        line = [heights[key][row] for key in keys]
+        axes.plot(line, color=look.color, alpha=0.15 + 0.8 * rank[row] ** 2, linewidth=1.3)
+    axes.set_xticks(range(len(keys)), [*map(short_key, keys[:-1]), words])
+    axes.set_xlim(-0.15 * len(keys), len(keys) - 0.8)
+    axes.set_yticks([])
+    axes.spines[:].set_visible(False)
 
 
 def _is_wide(values: pd.Series) -> bool:

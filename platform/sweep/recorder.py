@@ -31,6 +31,7 @@ from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import (
     FEATURE_TAG,
     LOCAL_SERVER,
+    compared,
     links,
     shown,
 )
@@ -38,7 +39,7 @@ from labeldp.platform.report.card import run_card
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import OF_ALL, read_folder, sentences, sweep_totals
 from labeldp.platform.report.page import write_report
-from labeldp.platform.report.pareto import front_rows
+from labeldp.platform.report.pareto import front_rows, points, same_epsilon
 from labeldp.platform.settings.configuration import flatten, provenance_of, to_yaml
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.trial import OUT_OF_MEMORY, forget
@@ -428,6 +429,12 @@ def report(sweep: OpenSweep, recorder: Recorder) -> SweepOutcome:
         links=links(
             shown(tracker.uri) if tracker.uri.startswith("http") else LOCAL_SERVER,
             experiment=tracker.experiment_id,
+            runs=compared(
+                (tracker.run_id(digest), point.variant, same_epsilon(point.epsilon))
+                for point in points(records.values(), choose_by=plan.choose_by)
+                for digest in point.hashes
+                if tracker.run_id(digest)
+            ),
         ),
         pareto=rows,
         ledger={name: totals[name] for name in OF_ALL},

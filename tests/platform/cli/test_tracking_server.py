@@ -77,7 +77,7 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
 
 
 def test_the_links_list_the_trials_and_not_the_run_that_hides_them(results: Path) -> None:
-    place = links("http://127.0.0.1:5000", experiment="1")["chart"].partition("#/")[2]
+    place = links("http://127.0.0.1:5000", experiment="1", runs=[])["chart"].partition("#/")[2]
     (key,) = parse_qs(urlsplit(place).query)["viewStateShareKey"]
     client = MlflowClient(tracking_uri=default_uri(results))
     tags = client.get_experiment("1").tags

@@ -13,7 +13,7 @@ from labeldp.platform.cli import watch
 from labeldp.platform.cli.reports import report_folder
 from labeldp.platform.cli.tracking_server import _command, _pages
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import default_uri
+from labeldp.platform.records.tracking_address import MOST_COMPARED, compared, default_uri
 from tests.faults.processes import TrackingServer, free_port
 from tests.platform.report.folders import a_folder
 from tests.platform.sweep.examples import a_record
@@ -85,6 +85,7 @@ def test_the_pages_open_on_accuracy_epsilon_and_epsilon_m(
     ]
     points = [len(re.findall(r'<path class="point plotly-customdata"', plot)) for plot in plots[:2]]
     assert points == [TRIALS, TRIALS], "every trial with an epsilon, in both charts"
+    assert len(re.findall("%22[0-9a-f]{32}%22", pages["compare"])) == TRIALS + 1
 
 
 @pytest.mark.slow
@@ -107,3 +108,12 @@ def test_the_report_and_the_page_of_a_sweep_say_nothing_on_the_console(tmp_path:
     finally:
         pages.shutdown()
         pages.server_close()
+
+
+def test_of_many_trials_one_of_each_line_and_epsilon_is_compared() -> None:
+    every = [
+        (f"{line}{at}-{rank}", line, at) for line in "ab" for at in (1.0, 2.0) for rank in range(30)
+    ]
+    assert compared(every) == ["a1.0-0", "a2.0-0", "b1.0-0", "b2.0-0"]
+    assert compared(every[:MOST_COMPARED]) == [name for name, _, _ in every[:MOST_COMPARED]]
+    assert len(compared((str(at), "a", float(at)) for at in range(300))) == MOST_COMPARED

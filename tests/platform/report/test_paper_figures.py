@@ -61,9 +61,13 @@ def test_a_heat_map_takes_epsilon_only_where_nothing_else_is_varied() -> None:
     assert (axes.get_xlabel(), axes.get_ylabel()) == keys[:0:-1]
 
 
-def test_what_settings_do_has_shares_and_means_along_each() -> None:
-    shares, first, second = panels(paper_figures.settings(a_grid()))
+def test_what_settings_do_has_shares_all_settings_and_means_along_each() -> None:
+    shares, across, first, second = panels(paper_figures.settings(a_grid()))
     assert [text.get_text() for text in shares.get_yticklabels()] == ["temperature", "tau"]
+    best = max(line.get_alpha() for line in across.lines if len(line.get_ydata()) == 3)
+    (strongest,) = (line for line in across.lines if line.get_alpha() == best)
+    assert strongest.get_ydata().tolist() == [1, 0.5, 1], "temperature 1, threshold 200"
+    assert [text.get_text() for text in across.get_xticklabels()][-1] == "accuracy, %"
     np.testing.assert_allclose(first.lines[0].get_ydata(), [45.5, 65.5])
     np.testing.assert_allclose(second.lines[0].get_ydata(), [48.0, 58.0, 55.5])
     assert (first.get_xlabel(), first.get_ylabel()) == ("temperature", "accuracy, %")
@@ -76,8 +80,9 @@ def test_axes_of_any_kind_are_drawn() -> None:
         for size in (None, 1, 50.0)
     ]
     records.append(a_record("e", variant="other", accuracy=0.4))  # it has no axis
-    shares, *_ = panels(paper_figures.settings(records))
+    shares, across = panels(paper_figures.settings(records))
     assert {text.get_text() for text in shares.get_yticklabels()} == {"line", "flag", "size"}
+    assert {"False", "True", "None", "50"} <= {text.get_text() for text in across.texts}
 
 
 def test_shares_are_main_effects_adjusted_for_chance() -> None:
