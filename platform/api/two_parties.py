@@ -51,6 +51,7 @@ from labeldp.platform.api.process_ledger import line_of, text_digests
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fits, names_in
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.columns import MISSING, class_name, class_places
+from labeldp.trainers.data.tables import QueriedLabels
 from labeldp.trainers.methods.any_model import fit_to_soft_labels, named_estimator, some_of
 from labeldp.trainers.methods.preferences import (
     NoisyChoices,
@@ -304,7 +305,7 @@ class _Question:
 
 @_validate.plain_numbers
 def answer(
-    labels: pd.DataFrame,
+    labels: pd.DataFrame | QueriedLabels,
     request: Request | Sequence[Path],
     to: str | Path | None,
     *,
@@ -326,7 +327,8 @@ def answer(
     """Draw, charge and write the requested release, or state its price.
 
     Args:
-        labels: Secret: one row per id.
+        labels: Secret: one row per id. Those of a query are counted by its database, and none
+            leaves it: for counts of classes, in one part and without persons.
         request: As `read_request` returns it, or the folders of its parts (`parts_of`): of several
             parts one is in memory at a time. No id is in two of them.
         to: A new folder; None for a dry run, which charges nothing.
@@ -360,6 +362,16 @@ def answer(
     if not 0 <= most_missing <= 1:
         raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
     parts = Parts.of(request)
+    counted_for = ""
+    if isinstance(labels, QueriedLabels):
+        if parts.first.clusters is None or len(parts) > 1 or person_column is not None:
+            raise ValueError(
+                "a database computes counts of classes alone (--method clusters), for a request in "
+                "one part and without --person-column; leave out --push-down"
+            )
+        labels = _counted(labels, parts.first, id_column, label_column)
+        # Whose label is whose holds for this request alone, so that its releases are kept apart.
+        counted_for = f" counted for {parts.first.digest}"
     _refuse_missing(labels, label_column, what="the labels")
     ids = checked_ids(labels, id_column, what="the labels")
     # By id, never by the order of rows: the two files were made by different people.
@@ -369,6 +381,7 @@ def answer(
     if person_column is not None:
         persons = _persons(labels, places, parts, label_column, person_column)
     parts, side, groups = _payers(parts, persons, most=max_labels_per_person)
+    side = replace(side, rows=side.rows + counted_for)
     priced_at = epsilon / groups.most
     question = _Question(
         parts=parts,
@@ -407,6 +420,35 @@ def answer(
                 found = _priced(question, shared, out, budget, progress)
             _draw(question, shared, out, found, progress)
     return replace(found, vault=None if shared and shared.folder is None else str(place))
+
+
+def _counted(
+    labels: QueriedLabels, request: Request, id_column: str, label_column: str
+) -> pd.DataFrame:
+    """Return ids and labels that have the counts of each group in a database, which are exact.
+
+    Which label of a group is whose is not known: labels are in the order of their names, and rows
+    in that of their ids, so that an equal request finds its release whatever order a query has.
+    """
+    assert request.clusters is not None
+    labels.check(id_column, label_column)
+    table = labels.table(id_column)
+    ids = checked_ids(table, id_column, what="the labels")
+    places = pd.Index(request.ids).get_indexer(ids)
+    groups = np.where(places < 0, -1, request.clusters.astype(np.int64)[places])
+    found = labels.counts(table[id_column], groups, id_column=id_column, label_column=label_column)
+    found = found.sort_values(["part", "label"], key=lambda column: column.astype(str))
+    each = np.repeat(np.arange(len(found)), found["count"].astype(np.int64))
+    order = np.lexsort((ids, groups.astype(str)))
+    if not np.array_equal(found["part"].to_numpy(np.int64)[each], groups[order]):
+        raise ValueError(
+            "the query gave other rows when its labels were counted than when its ids were read; "
+            "nothing was released. Run the command again when the table is at rest, and let the "
+            "query give equal rows each time"
+        )
+    known = np.empty(len(table), object)
+    known[order] = found["label"].astype(object).to_numpy()[each]
+    return table.assign(**{label_column: known})
 
 
 def _payers(

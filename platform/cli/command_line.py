@@ -469,6 +469,7 @@ VERBS = (
             "postgresql://USER@HOST/NAME (its password in LABELDP_DATABASE_PASSWORD)",
         ),
         option("--query", "SELECT of ids and labels, where LABELS is a database", "SQL"),
+        flag("--push-down", "let the database count the labels, for a request for clusters"),
         needed(option, "--id-column", "column of ids", "NAME"),
         needed(option, "--label-column", "column of labels", "NAME"),
         needed(option, "--request", "request from the other party", "DIR"),

@@ -1,7 +1,8 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -20,12 +21,13 @@ from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
 from labeldp.trainers.data.files import make_folder
 from labeldp.trainers.data.tables import (
+    QueriedLabels,
     csv_table,
     database_file,
     is_address,
+    opened_query,
     parquet_count,
     parquet_table,
-    query_table,
 )
 from labeldp.trainers.methods.any_model import named_estimator
 from labeldp.trainers.methods.histograms import planned_buckets
@@ -116,6 +118,7 @@ def release(
     dry_run: bool,
     out: str | None,
     query: str | None = None,
+    push_down: bool = False,
     **how: Any,
 ) -> Answer:
     """Answer a request with a release of labels, or state its price.
@@ -127,6 +130,7 @@ def release(
         dry_run: State the price, and write nothing.
         out: New folder of the release.
         query: SELECT for the labels in a database.
+        push_down: Count clusters in the database.
         **how: As in `two_parties.answer`.
     """
     if out is None and not dry_run:
@@ -134,21 +138,16 @@ def release(
     columns = [how["id_column"], how["label_column"]]
     if how["person_column"]:
         columns.append(how["person_column"])
-    if is_address(labels) != (query is not None):
-        raise ValueError("--query goes with the address of a database")
-    if query is None:
-        table = read_table(labels, *columns, as_written=[columns[1]])
-    else:
-        table = query_table(labels, query, *columns)
-    found = two_parties.answer(
-        table,
-        party_files.parts_of(request),
-        None if dry_run else out,
-        vault=vault or _beside(labels),
-        vault_is_guessed=vault is None,
-        progress=_shown,
-        **how,
-    )
+    with _labels(labels, query, push_down, columns) as table:
+        found = two_parties.answer(
+            table,
+            party_files.parts_of(request),
+            None if dry_run else out,
+            vault=vault or _beside(labels),
+            vault_is_guessed=vault is None,
+            progress=_shown,
+            **how,
+        )
     lines = _in_words(found, dry_run=dry_run)
     if found.absent:
         lines.append(
@@ -200,6 +199,20 @@ def buckets(*, features: str, budget: float) -> Answer:
         "buckets": planned.astype(object).where(planned.notna(), None).to_dict("records"),
     }
     return Answer(facts=facts, words=planned.to_csv(index=False).rstrip())
+
+
+@contextmanager
+def _labels(
+    labels: str, query: str | None, push_down: bool, columns: Sequence[str]
+) -> Iterator[pd.DataFrame | QueriedLabels]:
+    """Yield columns of a file or of a query, or the query itself; the second holds the labels."""
+    if is_address(labels) != (query is not None) or (push_down and query is None):
+        raise ValueError("--query goes with the address of a database, and --push-down with both")
+    if query is None:
+        yield read_table(labels, *columns, as_written=[columns[1]])
+        return
+    with opened_query(labels, query) as rows:
+        yield rows if push_down else rows.table(*columns)
 
 
 def _beside(labels: str) -> Path:

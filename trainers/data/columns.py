@@ -31,7 +31,7 @@ from labeldp.mechanisms.persons import normal_name
 from labeldp.trainers.data.files import FileRefused, check_unpacked
 
 #: Texts that pandas takes for a missing value, and with signs that people write for one.
-MISSING = (
+MISSING_WORDS = (
     "",
     "#N/A",
     "#N/A N/A",
@@ -51,9 +51,8 @@ MISSING = (
     "n/a",
     "nan",
     "null",
-    "?",
-    "-",
 )
+MISSING = (*MISSING_WORDS, "?", "-")
 #: A longer text is no number and no date.
 _LONGEST = 40
 #: So many different texts show the forms that a column may have, of numbers and of dates.

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
+from numpy.typing import NDArray
 
-from labeldp.trainers.data.columns import MISSING, forms_in, number_in
+from labeldp.trainers.data.columns import MISSING, MISSING_WORDS, forms_in, number_in
 from labeldp.trainers.data.files import (
     ANY_SIZE,
     DataFileError,
@@ -91,7 +92,9 @@ def csv_table(
         column = table.column(place)
         if types.is_string(column.type) and name not in as_written:
             plain = compute.utf8_trim_whitespace(column)
-            missing = compute.is_in(plain, value_set=lib.array(MISSING))
+            # Text may be `-`: where it is a feature, that is found later.
+            words = MISSING_WORDS if name in text else MISSING
+            missing = compute.is_in(plain, value_set=lib.array(words))
             column = compute.if_else(missing, None, column)
             if name not in text:
                 try:  # Arrow takes numbers beside blanks for text
@@ -315,8 +318,124 @@ def database_file(address: str) -> Path | None:
     return Path(file) if file and kind.partition("+")[0] in ("duckdb", "sqlite") else None
 
 
-def query_table(address: str, query: str, *columns: str) -> "pd.DataFrame":
-    """Return columns of the rows of a query, one SELECT, which are labels and only read.
+class QueriedLabels:
+    """The rows of a query, in DuckDB."""
+
+    def __init__(self, connection: Any, query: str) -> None:
+        self._connection = connection
+        self._plain = query
+        # A comment at its end must not take the bracket.
+        self._query = f"({query}\n) AS labels"
+
+    def check(self, *columns: str) -> None:
+        """Refuse columns that the query does not give, and two of one name."""
+        known = self._names()
+        # Some databases take `bought` for `BOUGHT`.
+        refuse_twice([name.casefold() for name in known], "the query")
+        if lacking := [name for name in columns if name not in known]:
+            raise DataFileError(
+                f"the query gives no column {lacking[0]!r}, but {', '.join(map(str, known))}; name "
+                "the column as the query does, or rename it there with AS"
+            )
+
+    def table(self, *columns: str) -> "pd.DataFrame":
+        """Return columns of the query, read in batches."""
+        self.check(*columns)
+        names = ", ".join(self._quoted(name) for name in dict.fromkeys(columns))
+        return self._rows(f"SELECT {names} FROM {self._query}")
+
+    def counts(
+        self,
+        ids: "pd.Series[Any]",
+        parts: NDArray[np.integer],
+        *,
+        id_column: str,
+        label_column: str,
+    ) -> "pd.DataFrame":
+        """Return how many rows have each label in each part: `part`, `label` and `count`.
+
+        The database counts them. `ids` are as `table` returned them [N], each in one of the `parts`
+        [N].
+        """
+        own = self._quoted(id_column)
+        self._lend(own, ids.reset_index(drop=True).to_frame("id").assign(part=parts))
+        return self._rows(
+            f"SELECT lent.part AS part, labels.{self._quoted(label_column)} AS label, "
+            f"COUNT(*) AS count FROM {self._query} "
+            f"JOIN labeldp_request AS lent ON labels.{own} = lent.id GROUP BY 1, 2"
+        )
+
+    def _names(self) -> list[str]:
+        """Return the names of the query's columns as it has them."""
+        self._read(f"SELECT * FROM {self._query} WHERE 1 = 0")  # no query that writes stands there
+        return list(self._connection.sql(self._plain).columns)  # which would rename the second one
+
+    def _quoted(self, name: str) -> str:
+        doubled = name.replace('"', '""')
+        return f'"{doubled}"'
+
+    def _rows(self, query: str) -> "pd.DataFrame":
+        """Read labels: an error of any kind, Arrow's as well, may quote one from here on."""
+        try:
+            return self._read(query)
+        except Exception as error:
+            cause = getattr(error, "orig", None) or error
+            raise DataFileError(
+                f"the database refuses to give rows ({type(cause).__name__}: its words may quote a "
+                "value); nothing was released. Check the query"
+            ) from None
+
+    def _read(self, query: str) -> "pd.DataFrame":
+        found: pd.DataFrame = self._connection.sql(query).to_arrow_reader(_BATCH).read_pandas()
+        return found
+
+    def _lend(self, own: str, rows: "pd.DataFrame") -> None:
+        """Make the rows a temporary table, whose ids have the type of the query's column `own`."""
+        self._connection.register("labeldp_request", rows)
+
+
+class _BySqlAlchemy(QueriedLabels):
+    def _names(self) -> list[str]:
+        names = self._read(f"SELECT * FROM {self._query} WHERE 1 = 0")
+        return [str(name).removesuffix(":1") for name in names]  # of SQLite, the second one's
+
+    def _quoted(self, name: str) -> str:
+        return str(self._connection.dialect.identifier_preparer.quote_identifier(name))
+
+    def _read(self, query: str) -> "pd.DataFrame":
+        import pandas as pd
+
+        result = self._connection.exec_driver_sql(query)
+        names = list(result.keys())
+        parts = [pd.DataFrame(columns=names)]
+        for some in result.partitions(_BATCH):
+            parts.append(pd.DataFrame(map(tuple, some), columns=names, dtype=object))
+        return pd.concat(parts, ignore_index=True)
+
+    def _lend(self, own: str, rows: "pd.DataFrame") -> None:
+        if self._connection.dialect.name != "postgresql":
+            raise DataFileError(
+                "only DuckDB and PostgreSQL count labels for a request; leave out --push-down"
+            )
+        # Only the temporary table is made in a transaction that may write.
+        self._connection.rollback()
+        driver = self._connection.connection.driver_connection
+        driver.read_only = False
+        with driver.cursor() as cursor:
+            cursor.execute(
+                "CREATE TEMPORARY TABLE labeldp_request AS "
+                f"SELECT {own} AS id, 0 AS part FROM {self._query} WHERE 1 = 0"
+            )
+            with cursor.copy("COPY labeldp_request FROM STDIN") as copied:
+                for row in rows.itertuples(index=False):
+                    copied.write_row(row)
+        driver.commit()
+        driver.read_only = True
+
+
+@contextmanager
+def opened_query(address: str, query: str) -> Iterator[QueriedLabels]:
+    """Open the rows of a query, one SELECT, for reading.
 
     `address` is `duckdb:FILE`, or one of SQLAlchemy without a password: that is in the environment
     (`LABELDP_DATABASE_PASSWORD`), in the file that `LABELDP_DATABASE_PASSWORD_FILE` names, or where
@@ -340,52 +459,11 @@ def query_table(address: str, query: str, *columns: str) -> "pd.DataFrame":
     file = database_file(address)
     if file is not None and not file.is_file():
         raise DataFileError(f"{file} does not exist, and no database is made; check the address")
-    # A comment at its end must not take the bracket.
-    inner = f"({plain}\n) AS labels"
     embedded = address.startswith(_DUCKDB)
-    with _in_words(address), closing(_duckdb(file) if embedded else _by_sqlalchemy(address)) as db:
-        # No query that writes stands within another one.
-        none = _rows(db, f"SELECT * FROM {inner} WHERE 1 = 0")
-        # DuckDB renames the second column of one name there, and SQLite adds a mark to it.
-        renamed = db.sql(plain).columns if embedded else none.columns
-        known = [str(name).removesuffix(":1") for name in renamed]
-        # Some databases take `bought` for `BOUGHT`.
-        refuse_twice([name.casefold() for name in known], "the query")
-        if lacking := [name for name in columns if name not in known]:
-            raise DataFileError(
-                f"the query gives no column {lacking[0]!r}, but {', '.join(known)}; name the "
-                "column as the query does, or rename it there with AS"
-            )
-        quoted = _quoted if embedded else db.dialect.identifier_preparer.quote_identifier
-        names = ", ".join(map(quoted, dict.fromkeys(columns)))
-        try:
-            return _rows(db, f"SELECT {names} FROM {inner}")
-        except Exception as error:  # of labels: an error of any kind may quote one
-            cause = getattr(error, "orig", None) or error
-            raise DataFileError(
-                f"the database refuses to give rows ({type(cause).__name__}: its words may quote a "
-                "value); nothing was released. Check the query"
-            ) from None
-
-
-def _quoted(name: str) -> str:
-    doubled = name.replace('"', '""')
-    return f'"{doubled}"'
-
-
-def _rows(db: Any, query: str) -> "pd.DataFrame":
-    """Read the rows of a query in batches."""
-    import pandas as pd
-
-    if not hasattr(db, "exec_driver_sql"):  # DuckDB's
-        found: pd.DataFrame = db.sql(query).to_arrow_reader(_BATCH).read_pandas()
-        return found
-    result = db.exec_driver_sql(query)
-    parts = [
-        pd.DataFrame(map(tuple, some), columns=list(result.keys()), dtype=object)
-        for some in result.partitions(_BATCH)
-    ]
-    return pd.concat([pd.DataFrame(columns=list(result.keys())), *parts], ignore_index=True)
+    with _in_words(address):
+        connection = _duckdb(file) if embedded else _by_sqlalchemy(address)
+        with closing(connection):
+            yield (QueriedLabels if embedded else _BySqlAlchemy)(connection, plain)
 
 
 def _duckdb(file: Path | None) -> Any:

@@ -12,11 +12,12 @@ from typing import Any
 
 import duckdb
 import numpy as np
+import pandas as pd
 import psycopg
 import pytest
 
 from labeldp.platform.api.party_files import read_release
-from labeldp.trainers.data.tables import PASSWORD, PASSWORD_FILE
+from labeldp.trainers.data.tables import PASSWORD, PASSWORD_FILE, QueriedLabels
 from tests.platform.api.test_two_parties import both_tables
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal
@@ -140,6 +141,39 @@ def test_a_database_gives_the_labels_of_the_file(
     np.testing.assert_array_equal(one, two)
 
 
+@pytest.mark.parametrize("kept", ["duckdb", "postgresql"], indirect=True)
+def test_a_database_counts_what_a_file_has(
+    kept: tuple[str, Run], asked: Any, tmp_path: Path
+) -> None:
+    address, run = kept
+    run("DELETE FROM labels WHERE id IN ('u1', 'u2')")
+    run("UPDATE labels SET bought = NULL WHERE id = 'u3'")
+    labels = both_tables(600)[1].set_index("id")["bought"].drop(["u1", "u2"])
+    labels["u3"] = None
+    labels.reset_index().to_parquet(tmp_path / "labels.parquet")
+    # So large an epsilon leaves counts as they are.
+    exact, query = asked(epsilon="200"), ("--query", ALL, "--missing", "no")
+    ran("release", str(tmp_path / "labels.parquet"), *exact, *query[2:], "-o", str(tmp_path / "1"))
+    given = (*exact, *query, "--push-down")
+    pushed = ran("release", address, *given, "-o", str(tmp_path / "2"))
+    # Labels that nobody read can't be compared with a file's: the release is paid for again.
+    assert (pushed["new"], pushed["known"], pushed["absent"]) == (True, 600, 3)
+    one, two = (read_release(tmp_path / name).values for name in "12")
+    np.testing.assert_array_equal(one, two)
+    turned = (*exact, "--query", f"{ALL}\nORDER BY id DESC", *given[-3:])
+    assert not ran("release", address, *turned, "-o", str(tmp_path / "3"))["new"]
+    run("UPDATE labels SET bought = 'yes'")
+    assert "had other labels; nothing was released" in refusal(
+        "release", address, *given, "-o", str(tmp_path / "4")
+    )
+    run("UPDATE labels SET bought = 'perhaps' WHERE id = 'stranger'")
+    why = refusal("release", address, *given, "-o", str(tmp_path / "4"))
+    assert "1 labels are not among the classes" in why and "perhaps" not in why
+    assert "leave out --push-down" in refusal(
+        *("release", address, *asked("moments"), *query, "--push-down", "-o", str(tmp_path / "4"))
+    )
+
+
 @pytest.mark.parametrize("kept", ENGINES, indirect=True)
 def test_what_is_refused_is_free_and_nothing_is_written(
     kept: tuple[str, Run], asked: Any, tmp_path: Path
@@ -199,3 +233,20 @@ def test_passwords_are_in_the_environment_or_a_file(
     assert not [path for path in written if b"s3cret" in path.read_bytes()]
     without = given[: given.index("--vault")] + given[given.index("--vault") + 2 :]
     assert "name the vault" in refusal("release", address, *without[:-1], str(tmp_path / "out2"))
+
+
+@pytest.mark.parametrize("kept", ["postgresql"], indirect=True)
+def test_a_table_that_changes_while_it_is_counted_is_refused(
+    kept: tuple[str, Run], asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address, run = kept
+    count = QueriedLabels.counts
+
+    def counts_later(*arguments: Any, **more: Any) -> pd.DataFrame:
+        run("DELETE FROM labels WHERE id = 'u7'")
+        return count(*arguments, **more)
+
+    monkeypatch.setattr(QueriedLabels, "counts", counts_later)
+    given = ("--query", ALL, "--push-down", *asked(), "-o", str(tmp_path / "out"))
+    assert "the query gave other rows" in refusal("release", address, *given)
+    assert not (tmp_path / "vault").exists() and not (tmp_path / "out").exists()
