@@ -101,7 +101,24 @@ def configuration_of(of: str | None, given: Mapping[str, Any]) -> Answer:
     title = f"# {sweep.name}, line {line.name!r}"
     if others:
         title += f"; --line NAME shows {', '.join(repr(each.name) for each in others)}"
-    return Answer(facts=values, words=f"{title}\n{to_yaml(values).rstrip()}")
+    facts = {each.key: each for each in keys_of(resolved.method)}
+    return Answer(facts=values, words="\n".join([title, *_commented(values, facts)]))
+
+
+def _commented(
+    values: Mapping[str, Any], facts: Mapping[str, KeyFacts], prefix: str = ""
+) -> Iterator[str]:
+    margin = "  " * prefix.count(".")
+    for name, value in values.items():
+        key = f"{prefix}{name}"
+        if isinstance(value, dict) and key not in facts:
+            yield f"{margin}{name}:"
+            yield from _commented(value, facts, f"{key}.")
+            continue
+        if key in facts:
+            start = f"{margin}# "
+            yield fill(facts[key].meaning, 100, initial_indent=start, subsequent_indent=start)
+        yield indent(to_yaml({name: value}, prefix.rstrip(".")), margin).rstrip()
 
 
 def keys_of(method: str) -> list[KeyFacts]:

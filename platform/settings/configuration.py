@@ -6,8 +6,10 @@
 import hashlib
 import json
 import math
+import os
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
@@ -38,6 +40,7 @@ from labeldp.trainers.base import (
     Text,
     Two,
     Whole,
+    allowed,
     fields_of,
     key,
     near_miss,
@@ -79,6 +82,23 @@ AIMED_NOISE = 0.04
 
 class ConfigurationError(ValueError):
     """A key or value that cannot be used; the message names it and the nearest one that can."""
+
+
+#: A variable of the environment in a text, and what stands for one that is not set.
+ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*(\w+)\s*(?:,\s*([^${}]*))?\}")
+
+
+def with_environment(text: str) -> str:
+    """Return a text with the values of the variables that it refers to."""
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found.groups()
+        known = os.environ.get(name, default)
+        if known is None:
+            raise ConfigurationError(f"{found[0]}: the environment has no {name}; export it")
+        return known
+
+    return ENVIRONMENT.sub(value, text)
 
 
 @settings
@@ -167,6 +187,26 @@ class DataSettings:
         "them. Not for `own`: name embeddings in `data.path`.",
     )
 
+    @contextmanager
+    def looked_up(self) -> Iterator["DataSettings"]:
+        """Give these settings with values of the environment, to read files with.
+
+        Configurations, their hashes and records hold references: a secret could be found by its
+        hash. Refusals hide the values too.
+        """
+        texts = [(name, text) for name, text in vars(self).items() if type(text) is str]
+        try:
+            known: dict[str, Any] = {name: with_environment(text) for name, text in texts}
+            yield replace(self, **known)
+        except (ValueError, OSError) as error:
+            hidden = str(error)
+            for name, _ in ENVIRONMENT.findall(" ".join(text for _, text in texts)):
+                if value := os.environ.get(name, "").rstrip("/"):
+                    hidden = hidden.replace(value, f"${{oc.env:{name}}}")
+            if hidden == str(error):
+                raise
+            raise ConfigurationError(hidden) from None
+
     @property
     def own_source(self) -> OwnSource:
         """These settings of the user's own files."""
@@ -202,6 +242,12 @@ def _names(text: str | None) -> tuple[str, ...]:
     return () if text is None else tuple(name.strip() for name in text.split(","))
 
 
+#: Texts of which records hold the reference to the environment: the driver alone reads them.
+KEPT_TEXTS = frozenset(
+    f"data.{name}"
+    for name, field in fields_of(DataSettings).items()
+    if allowed(field).type == "text, or null"
+)
 #: The settings that are for data of the user's own.
 OWN_KEYS = tuple(entry.name for entry in fields(OwnSource))
 
@@ -658,16 +704,21 @@ def flat_of(
 _known = lru_cache(maxsize=64)(flatten)
 
 
-def to_yaml(values: TrialConfig | Mapping[str, Any]) -> str:
-    """Return a configuration, or some settings, as YAML that `--config` reads."""
+def to_yaml(values: TrialConfig | Mapping[str, Any], section: str = "") -> str:
+    """Return a configuration, or settings of a dotted `section`, as YAML that `--config` reads."""
     from omegaconf import OmegaConf  # takes a quarter of a second
 
-    return OmegaConf.to_yaml(OmegaConf.create(each_text(to_jsonable_python(values), escaped)))
+    def escaped(text: str, path: str) -> str:
+        kept = ENVIRONMENT.pattern if path in KEPT_TEXTS else "(?!)"
+        return re.sub(
+            rf"(?P<kept>{kept})|(?P<slashes>\\*)\$\{{",
+            lambda found: found["kept"] or found["slashes"] * 2 + r"\${",
+            text,
+        )
 
-
-def escaped(text: str, path: str = "") -> str:
-    """Return a text as files write it where `${` does not begin a reference."""
-    return re.sub(r"(\\*)\$\{", lambda found: found[1] * 2 + r"\${", text)
+    return OmegaConf.to_yaml(
+        OmegaConf.create(each_text(to_jsonable_python(values), escaped, section))
+    )
 
 
 def each_text(value: object, change: Callable[[str, str], Any], path: str = "") -> Any:

@@ -4,8 +4,10 @@ A value means the same on the command line and in YAML: 1e-3 is a number, 007 an
 is false. OmegaConf merges settings and resolves references between them.
 
 Nothing in a YAML file is run, and a module that it names is refused unless `--allow-code` names it
-too. `${trainer.epochs}` refers to another key; resolvers of OmegaConf are refused, that of the
-environment too: records would hold what may be a secret.
+too. `${trainer.epochs}` refers to another key and `${oc.env:NAME}` to a variable of the
+environment; other resolvers of OmegaConf are refused. A text of section `data` keeps its
+`${oc.env:NAME}` until files are read (`DataSettings.looked_up`), so that no hash and no record
+depends on the value. No other key takes a variable: records would hold its value.
 """
 
 import os
@@ -14,7 +16,7 @@ import runpy
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +26,11 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 import labeldp
 from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.settings.configuration import (
+    ENVIRONMENT,
+    KEPT_TEXTS,
     ConfigurationError,
     TrialConfig,
     each_text,
-    escaped,
     flat_of,
     with_changes,
 )
@@ -83,8 +86,13 @@ Loader.add_implicit_resolver("tag:yaml.org,2002:int", _INT, list("-0123456789"))
 Loader.add_implicit_resolver("tag:yaml.org,2002:float", _FLOAT, list("-+.0123456789"))
 #: Values in a file at most: aliases of aliases would fill the memory.
 MOST_VALUES = 10_000
-#: A reference: behind an odd number of backslashes ${ is none.
-_REFERENCE = re.compile(r"(?<!\\)(?:\\\\)*\$\{([^${}]*)(\}?)")
+#: An escaped ${, which is none, behind an odd number of backslashes; or a reference.
+_REFERENCE = re.compile(
+    r"(?<!\\)(?P<literal>(?:\\\\)*)\\\$\{|(?P<before>(?:\\\\)*)\$\{(?P<inside>[^${}]*)(?P<closed>\}?)"
+)
+#: In place of the $ of a literal ${, and of a variable, while OmegaConf reads.
+_LITERAL = "\0"
+_VARIABLE = "\0\0"
 _SECTIONS = (Sweep, Preset, Variant, Resources, Budget)
 for _section_kind in _SECTIONS:
     with_config(ConfigDict(extra="forbid"))(_section_kind)
@@ -192,7 +200,7 @@ def merged(
     for key, value in overrides.items():
         given.pop(key, None)
         if not isinstance(value, Axis):
-            given[key] = each_text(value, escaped)
+            given[key] = each_text(value, lambda text, _: text.replace("${", f"{_LITERAL}{{"))
     with naming(places):
         resolved = _resolved(given, places) if files else {}
         _refuse_code(resolved, allow_code=allow_code, typed=overrides)
@@ -235,8 +243,7 @@ def read(file: str) -> tuple[dict[str, Any], dict[str, str]]:
             f"{file} holds no mapping but {str(content)[:40]!r}; write keys and values, such as "
             "`trainer: {epochs: 5}`"
         )
-    each_text(content, lambda text, path: _check_references(text, places.get(path, file)))
-    return content, places
+    return each_text(content, lambda text, path: _marked(text, places.get(path, file))), places
 
 
 def _walk(node: yaml.Node | None, path: str, file: str, places: dict[str, str]) -> None:
@@ -260,13 +267,24 @@ def _walk(node: yaml.Node | None, path: str, file: str, places: dict[str, str]) 
             _walk(value, name, file, places)
 
 
-def _check_references(text: str, place: str) -> None:
-    for found in _REFERENCE.finditer(text):
-        if not found[2] or not re.fullmatch(r"[\w.\[\]-]+", found[1]):
-            raise ConfigurationError(
-                f"{place}: {found[0]} is no reference; ${{trainer.epochs}} refers to another key, "
-                r"and nothing else is looked up. For the text itself write \${"
-            )
+def _marked(text: str, place: str) -> str:
+    """Mark variables of the environment, and what is no reference; refuse everything else."""
+
+    def mark(found: re.Match[str]) -> str:
+        if found["literal"] is not None:
+            return f"{found['literal'][::2]}{_LITERAL}{{"
+        reference = f"${{{found['inside']}}}"
+        if found["closed"] and ENVIRONMENT.fullmatch(reference):
+            return f"{found['before'][::2]}{_VARIABLE}{reference[1:]}"
+        if found["closed"] and re.fullmatch(r"[\w.\[\]-]+", found["inside"]):
+            return found[0]
+        raise ConfigurationError(
+            f"{place}: {found[0]} is no reference; ${{trainer.epochs}} refers to another key and "
+            "${oc.env:NAME} to a variable of the environment, and nothing else is looked up. For "
+            r"the text itself write \${"
+        )
+
+    return _REFERENCE.sub(mark, text)
 
 
 def _resolved(values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
@@ -315,6 +333,7 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return dotted key -> value as `parse_overrides` does: lists and axes are axes."""
     found: dict[str, Any] = {}
     for key, value in flat_of(values, whole=AXES).items():
+        value = each_text(value, partial(_plain, key))
         if value == []:
             raise ConfigurationError(f"{key} is an empty list; name at least one value")
         if isinstance(value, dict):
@@ -324,6 +343,17 @@ def _settings(values: Mapping[str, Any]) -> dict[str, Any]:
             value = axis_of(kind, inside, f"{key}={value}")
         found[key] = value
     return found
+
+
+def _plain(key: str, text: str, path: str) -> str:
+    plain = text.replace(_VARIABLE, "$").replace(_LITERAL, "$")
+    # Records would hold its value, which might be a secret.
+    if _VARIABLE in text and key not in KEPT_TEXTS:
+        raise ConfigurationError(
+            f"{key} is {plain}, and records would hold the variable's value: only texts of `data` "
+            f"refer to the environment. Give {key}=... on the command line"
+        )
+    return plain
 
 
 @contextmanager
@@ -401,7 +431,7 @@ def _section(values: object) -> Any:
         elif isinstance(value, dict):
             found[name] = _section(value) if name != "base" else value
         else:
-            found[name] = value
+            found[name] = each_text(value, partial(_plain, name))
     return found
 
 

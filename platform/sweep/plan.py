@@ -488,6 +488,11 @@ def _fits_all(trainer: Any, *, images: bool) -> bool:
 
 def as_on_disk(settings: DataSettings) -> Splits:
     """Return the arrays of the data set that the settings name, before anything is checked."""
+    with settings.looked_up() as known:
+        return _read(known)
+
+
+def _read(settings: DataSettings) -> Splits:
     if settings.name == "own":
         if settings.embeddings is not None:
             raise ValueError(

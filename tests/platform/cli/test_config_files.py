@@ -1,7 +1,10 @@
 """Commands with --config: plans, sweeps, a trial's own file, and the configuration of a sweep."""
 
+import json
+import shutil
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
 
@@ -152,7 +155,40 @@ def test_a_sweep_in_yaml_is_planned_and_run_and_says_how_to_go_on(
     assert ended.value.code == 130
 
 
-def test_the_configuration_of_a_sweep_is_yaml_and_an_input() -> None:
+def test_a_secret_of_the_environment_is_in_no_record(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    random = np.random.default_rng(0)
+    folder = tmp_path / "hunter2"
+    folder.mkdir()
+    rows = "".join(
+        f"{a:.3f},{b:.3f},{'no' if a < b else 'yes'}\n" for a, b in random.random((300, 2))
+    )
+    (folder / "mine.csv").write_text(f"a,b,secretcolumn\n{rows}")
+    monkeypatch.setenv("FOLDER", str(folder))
+    monkeypatch.setenv("COLUMN", "secretcolumn")
+    Path("own.yaml").write_text(
+        "data: {name: own, path: '${oc.env:FOLDER}/mine.csv', label_column: '${oc.env:COLUMN}',\n"
+        "  root: '${oc.env:FOLDER}', classes: 'no,yes', hold_out: none}\n"
+    )
+    own, results = ("--config", "own.yaml", "trainer.width=8"), tmp_path / "results"
+    with without_cluster():
+        code, out, err = swept(load_sweep("quickstart"), *SMALL, *own, "--results", str(results))
+    assert code == 0, err
+    texts = [out.encode(), err.encode(), json.dumps(answer("plan", "quickstart", *own)).encode()]
+    texts += [file.read_bytes() for file in results.rglob("*") if file.is_file()]
+    assert any(b"${oc.env:COLUMN}" in text for text in texts)
+    assert not [text for text in texts if b"hunter2" in text or b"secretcolumn" in text]
+    # Its own file refers to the environment, and to the same trial.
+    (file,) = results.rglob("config.yaml")
+    shutil.copy(file, "again.yaml")
+    assert "path: ${oc.env:FOLDER}/mine.csv" in Path("again.yaml").read_text()
+    (record,) = records_in(results).values()
+    run_sweep("--config", str(file))
+    assert records_in(results) == {record.hash: record}
+
+
+def test_the_configuration_of_a_sweep_is_yaml_with_meanings_and_an_input() -> None:
     text = words("config", "quickstart", "--line", "rand", "--smoke", "seed=3")
     assert text.startswith("# quickstart, line 'randomized response'\n")
     found = yaml.safe_load(text)

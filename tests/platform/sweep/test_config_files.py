@@ -1,5 +1,6 @@
 """config_files: files of settings and of sweeps, read exactly, refused by line, never run."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from labeldp.platform.settings.configuration import (
     DataSettings,
     TrialConfig,
     config_hash,
+    flatten,
     to_yaml,
     with_changes,
 )
@@ -43,7 +45,7 @@ from labeldp.platform.sweep.config_files import (
     read,
     sweep_of,
 )
-from labeldp.platform.sweep.plan import plan_of
+from labeldp.platform.sweep.plan import as_on_disk, plan_of
 from tests.source_tree import ROOT
 
 
@@ -169,6 +171,7 @@ def test_axes_and_a_later_axis_of_another_kind(tmp_path: Path) -> None:
         ("seed: !!python/name:os.system", "is not YAML, line 1: could not determine"),
         ("seed: ${oc.create:x}", "line 1: ${oc.create:x} is no reference"),
         (r"seed: \${x ${oc.create:x}", "is no reference"),
+        ("seed: '${x${oc.env:A}}'", "is no reference"),
         ("seed: '${oc.${k}:A}'\nk: env", "is no reference"),
         ("seed: '${'", "is no reference"),
         ("trainer.epochs: {loguniform: [1], x: 1}", "line 1: trainer.epochs is {'loguniform'"),
@@ -205,6 +208,56 @@ def test_no_resolver_of_anybody_runs(tmp_path: Path) -> None:
         }
     finally:
         OmegaConf.clear_resolver("labeldp_test")
+
+
+# --- the environment ------------------------------------------------------------------------------
+
+
+def test_texts_of_data_stay_references(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOLDER", "/secret/place")
+    found = settings(
+        tmp_path,
+        "data: {path: '${data.root}/x.csv', root: '${oc.env:FOLDER}', name: own}\n",
+    )
+    assert found == {
+        **{"data.path": "${oc.env:FOLDER}/x.csv", "data.root": "${oc.env:FOLDER}"},
+        "data.name": "own",
+    }
+    config = planned(found)
+    assert again(config, tmp_path) == config
+    digest = config_hash(config, data_fingerprint="")
+    monkeypatch.setenv("FOLDER", "/another")
+    assert config_hash(config, data_fingerprint="") == digest
+    assert "secret" not in to_yaml(config) + json.dumps(flatten(config))
+    with config.data.looked_up() as known:
+        assert known.path == "/another/x.csv"
+
+
+@pytest.mark.parametrize(
+    "key", ["trainer.encoder", "trainer.epsilon", "data.name", "method", "noise.seed"]
+)
+def test_what_records_would_hold_takes_no_secret(
+    key: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", "4711")
+    told = refusal(tmp_path, f"{key}: ${{oc.env:SECRET}}")
+    assert f"x.yaml, line 1: {key} is ${{oc.env:SECRET}}" in told
+    assert "4711" not in told
+
+
+def test_refusals_name_the_variable_and_not_its_value(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SECRET", str(tmp_path / "hunter2/"))
+    data = DataSettings(name="own", path="${oc.env:SECRET}/x.csv", classes="2")
+    for folder in ("another", "hunter2"):
+        (tmp_path / folder).mkdir()
+        with pytest.raises(ValueError, match=r"\$\{oc\.env:SECRET\}/x\.csv") as refused:
+            as_on_disk(data)
+        assert "hunter2" not in str(refused.value)
+    monkeypatch.delenv("SECRET")
+    with pytest.raises(ConfigurationError, match="the environment has no SECRET"):
+        as_on_disk(data)
 
 
 # --- sweeps ---------------------------------------------------------------------------------------
@@ -295,7 +348,7 @@ def test_a_sweep_on_the_base_of_another(tmp_path: Path) -> None:
         ("name: x\nchanges: 5", "line 2: 'changes' is 5"),
         ("name: x\nspace: {\n trainer.epsilon: []}", "line 3: trainer.epsilon is an empty list"),
         ("name: ../x", "a sweep can't be called '../x'"),
-        ("name: '${oc.env:HOME}'", "${oc.env:HOME} is no reference"),
+        ("name: '${oc.env:HOME}'", "name is ${oc.env:HOME}"),
         ("trainer: {epochs: 3}", "names no sweep"),
         ("name: x\nbase: {trainer: {epsilon: {choice: [1]}}}", "trainer.epsilon is Choice"),
         (
