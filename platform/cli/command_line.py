@@ -6,12 +6,14 @@ needs: SciPy, torch or MLflow, which take up to three seconds.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 import labeldp
 
@@ -36,11 +38,31 @@ def needed(kind: Callable[..., click.Option], *words: Any, **more: Any) -> click
     return kind(*words, required=True, **more)
 
 
+def completed(list_names: Callable[[], Iterable[str]]) -> Callable[..., list[CompletionItem]]:
+    """Return how a shell completes an argument: to one of the names, or else to a file."""
+
+    def complete(_context: object, _parameter: object, begun: str) -> list[CompletionItem]:
+        found = [CompletionItem(name) for name in list_names() if name.startswith(begun)]
+        return found or [CompletionItem(begun, type="file")]
+
+    return complete
+
+
+def _sweeps() -> list[str]:
+    return sorted(file.stem for file in Path(labeldp.__file__).parent.glob("sweeps/[a-z]*.py"))
+
+
+def _data_sets() -> list[str]:
+    return sorted(resolve_name("labeldp.trainers.data.catalog:DATASETS"))  # it loads NumPy
+
+
 number = partial(option, type=float)
 whole = partial(option, type=int)
 flag = partial(option, is_flag=True)
 repeated = partial(option, multiple=True)
 maybe = partial(argument, required=False)
+_sweep = partial(maybe, shell_complete=completed(_sweeps))
+_data = partial(maybe, shell_complete=completed(_data_sets))
 _array = partial(option, metavar="FILE[:key]")
 _SEVERAL: Any = {"nargs": -1, "required": True}
 _FOLDER = click.Path(exists=True, file_okay=False)
@@ -274,7 +296,7 @@ VERBS = (
         "config_keys:config",
         "list configuration keys: type, default, bounds, meaning; or print a sweep's configuration",
         "alibi --match epsilon",
-        maybe("of", "[METHOD|SWEEP]", "method to list the keys of, or sweep to print as YAML"),
+        _sweep("of", "[METHOD|SWEEP]", "method to list the keys of, or sweep to print as YAML"),
         option("--match", "only keys whose name or meaning contains this text"),
         option("--line", "line of the sweep, by the beginning of its name", "NAME"),
         CONFIG,
@@ -288,7 +310,7 @@ VERBS = (
         "data_sets:check",
         "check a data set, or a file of your own",
         "FILE.csv --label-column bought --classes no,yes --hold-out none",
-        maybe("name", "[NAME|FILE]", "data set, or your own .csv, .xlsx, .parquet, .npz or .npy"),
+        _data("name", "[NAME|FILE]", "data set, or your own .csv, .xlsx, .parquet, .npz or .npy"),
         option("--features", "your own file, in place of FILE", "X.npy"),
         option("--labels", "file of the labels, if the features are an .npy", "y.npy"),
         option("--label-column", "column of the labels; by default `label`", "NAME"),
@@ -314,7 +336,7 @@ VERBS = (
         "data_sets:fetch_set",
         "download a data set",
         "cifar100",
-        argument("name", "NAME", "name of a data set in `labeldp data list`"),
+        _data("name", "NAME", "name of a data set in `labeldp data list`", required=True),
     ),
     Verb(
         "data make",
@@ -434,7 +456,7 @@ VERBS = (
         "sweep_command:plan",
         "show a sweep's trials and cost; starts nothing",
         "sweeps/quickstart.py trainer.epochs=5",
-        maybe("sweep", "[SWEEP]", "name in `labeldp sweep`, or your own .py or .yaml"),
+        _sweep("sweep", "[SWEEP]", "name in `labeldp sweep`, or your own .py or .yaml"),
         number("--price-per-hour", "price of an hour of the device, to state that of the sweep"),
         *PLAN_OPTIONS,
     ),
@@ -593,7 +615,7 @@ VERBS = (
         "sweep_command:by_name",
         "list sweeps, or run one: `labeldp sweep quickstart --smoke`",
         "",
-        maybe("name", "[SWEEP]", "name, or your own .py or .yaml"),
+        _sweep("name", "[SWEEP]", "name, or your own .py or .yaml"),
         argument("arguments", "[OPTION]...", "options of the sweep; --help lists them", nargs=-1),
     ),
     Verb(

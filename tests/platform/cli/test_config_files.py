@@ -191,6 +191,7 @@ def test_a_secret_of_the_environment_is_in_no_record(
 def test_the_configuration_of_a_sweep_is_yaml_with_meanings_and_an_input() -> None:
     text = words("config", "quickstart", "--line", "rand", "--smoke", "seed=3")
     assert text.startswith("# quickstart, line 'randomized response'\n")
+    assert "  # Privacy loss per label; noise `none` ignores it." in text
     found = yaml.safe_load(text)
     assert found["trainer"]["noise"] == "randomized_response" and found["seed"] == 3
     assert found["trainer"]["epochs"] == 3 and found["trainer"]["epsilon"] == [1, 2, 8]
