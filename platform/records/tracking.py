@@ -26,6 +26,7 @@ os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
+from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 from sqlalchemy.exc import SQLAlchemyError
@@ -96,6 +97,18 @@ def explained(uri: str) -> Iterator[None]:
         raise ValueError(_explain(uri, error)) from error
 
 
+def _machine_monitor() -> Any:
+    """Return MLflow's monitor of this machine; its import needs a package."""
+    try:
+        from mlflow.system_metrics.system_metrics_monitor import SystemMetricsMonitor
+    except ImportError as error:
+        raise ValueError(
+            f"MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING is set, but {error}; `pip install psutil`, or "
+            "unset it"
+        ) from error
+    return SystemMetricsMonitor
+
+
 def _all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Run]:
     """Return every run of an experiment that a query finds."""
     search = partial(client.search_runs, [experiment], query)
@@ -119,6 +132,7 @@ class Tracker:
         self.uri = uri
         self._children: dict[str, str] = {}
         self.parent_run_id = ""
+        self._machine: Any = None
         check_file(uri)
         with explained(uri):
             _create_whole(uri)
@@ -177,6 +191,12 @@ class Tracker:
             metric = ChooseBy(tags.get("choose_by", "test")).metric
             self._client.set_experiment_tag(self.experiment_id, VIEW_TAG, shared_view(metric))
             self.reconcile()
+            # MLflow gives its switches no types.
+            if MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING.get():  # type: ignore[no-untyped-call]
+                self._machine = _machine_monitor()(
+                    run_id, resume_logging=True, tracking_uri=self.uri
+                )
+                self._machine.start()  # a thread that ends with the run, or with this process
         return run_id
 
     def reconcile(self) -> None:
@@ -272,6 +292,8 @@ class Tracker:
         finished: bool,
     ) -> None:
         """Write the sweep's own totals and its report."""
+        if self._machine is not None:
+            self._machine.finish()
         now = int(time.time() * 1000)
         # Totals that an earlier start has written are not written again.
         last = self._client.get_run(self.parent_run_id).data.metrics

@@ -2,6 +2,9 @@
 
 import math
 import shutil
+import sys
+import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -94,6 +97,30 @@ def test_a_second_start_drops_half_written_runs(tracker: Tracker, tmp_path: Path
     found = children(tracker.uri, parent)
     assert sorted(run.data.tags["config_hash"][0] for run in found) == ["a", "b"]
     assert all(run.info.status == "FINISHED" for run in found)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_the_sweeps_run_has_system_metrics_if_mlflow_is_told_so(
+    wanted: bool, uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING", str(wanted))
+    monkeypatch.setenv("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", "0.05")
+    tracker = Tracker(uri=uri, experiment="small")
+    run_id = tracker.open_parent("small", tags={}, run_id=None)
+    client = MlflowClient(tracking_uri=uri)
+    name = "system/cpu_utilization_percentage"
+    for _ in range(200 * wanted):
+        if name in client.get_run(run_id).data.metrics:
+            break
+        time.sleep(0.05)
+    tracker.close_parent(metrics={}, files=[], texts={}, finished=True)
+    assert (name in client.get_run(run_id).data.metrics) == wanted
+    monkeypatch.setitem(sys.modules, "psutil", None)
+    monkeypatch.delitem(sys.modules, "mlflow.system_metrics.system_metrics_monitor", raising=False)
+    monkeypatch.delitem(sys.modules, "mlflow.system_metrics.metrics.cpu_monitor", raising=False)
+    again = Tracker(uri=uri, experiment="other")
+    with pytest.raises(ValueError, match="pip install psutil") if wanted else nullcontext():
+        again.open_parent("other", tags={}, run_id=None)
 
 
 def test_a_run_that_was_written_twice_is_there_once(tracker: Tracker) -> None:
