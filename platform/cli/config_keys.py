@@ -15,7 +15,7 @@ from functools import reduce
 from operator import getitem
 from pathlib import Path
 from shutil import get_terminal_size
-from textwrap import fill
+from textwrap import fill, indent
 from typing import Any
 
 from pydantic_core import to_jsonable_python
