@@ -27,7 +27,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-import pandas as pd
 from filelock import FileLock
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
@@ -192,6 +191,7 @@ class SharedVault:
                 )
             # At random, so that a token says nothing about its row or its label.
             self._tokens = _drawn_tokens(len(self._labels))
+            self._order = np.argsort(self._tokens)
         if self.folder is None:
             return
         # A key that can't be read is refused now, and not after a release.
@@ -256,8 +256,9 @@ class SharedVault:
             given = np.asarray(tokens if tokens.dtype.kind in "iuf" else tokens.astype(np.int64))
         except (TypeError, ValueError, OverflowError):
             given = np.full(len(tokens), -1)
-        rows = pd.Index(self._tokens).get_indexer(given)
-        wrong = int((rows < 0).sum())
+        ordered = self._tokens[self._order]
+        places = np.searchsorted(ordered, given).clip(max=len(ordered) - 1)
+        wrong = int((ordered[places] != given).sum())
         if wrong:
             raise ValueError(
                 f"{wrong:,} of the {len(given):,} values of y are no tokens of this vault; nothing "
@@ -269,6 +270,7 @@ class SharedVault:
                 "the other one as estimator=, which learns from the release. Splits: "
                 "cv=KFold(5, shuffle=True), since StratifiedKFold counts each token as a class"
             )
+        rows = self._order[places]
         return rows, self._labels[rows]
 
     @property

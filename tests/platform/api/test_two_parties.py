@@ -212,15 +212,6 @@ def test_other_rows_of_the_table_do_not_change_what_is_learned(tmp_path: Path) -
     np.testing.assert_array_equal(one.predict_proba(features), two.predict_proba(features))
 
 
-def test_labels_of_one_class_give_a_model(tmp_path: Path) -> None:
-    features, labels = both_tables(100)
-    request = write_request(features, tmp_path / "request", **ASKED)
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 20.0, "vault": SharedVault()}
-    answer(labels.assign(bought="no"), request, tmp_path / "r", **given)
-    model = two_parties.fit_release(features, [read_release(tmp_path / "r")])
-    assert (model.predict_proba(features)[:, 1] < 0.01).all()
-
-
 def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> None:
     features, labels = both_tables(200)
     labels["bought"] = labels.bought.map({"yes": "Zwetschge", "no": "Quitte"})
