@@ -47,22 +47,17 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     assert outcome["ledger"]["releases"] == 4  # answers, and what they cost, of two settings
     point = outcome["pareto"][-1]
     assert point["accuracy"] > 0.7 and point["epsilon_m_low"] <= point["epsilon"]
-    # Another sweep beside it asks for other noise: no teacher is trained. Its students learn from a
-    # prior as well: that costs, and prices of answers alone are not shown.
+    # Another sweep beside it asks for other noise: no teacher is trained.
     outcome, said, metrics = run(
         "second",
         *(*fixed[:2], *fixed[3:], "trainer.sigma2=40", "trainer.publish_cost=false"),
-        *("trainer.prior.source=clusters", "trainer.prior.clusters=50"),
-        "trainer.prior_epsilon=0.5",
     )
     assert outcome["finished"] == 1
     assert (metrics["teachers_trained"], metrics["teachers_reused"]) == (0, TEACHERS)
     assert re.search(r"ensemble of 250 smooth teachers: 0 trained in [\d.]+ s, 250 reused", said)
-    assert outcome["ledger"]["releases"] == 2  # answers and a prior
+    assert outcome["ledger"]["releases"] == 1
     prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}
     assert all(prices <= set(metrics) for metrics in _metrics(tmp_path / "first"))
-    for figures in _metrics(tmp_path / "second"):
-        assert not prices & set(figures) and figures["epsilon"] > 0.5
 
 
 def _metrics(folder: Path) -> list[dict[str, float]]:

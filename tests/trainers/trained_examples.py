@@ -53,7 +53,6 @@ PATE = PateConfig(
 )
 QUICK: dict[str, Any] = {"epochs": 2, "width": 8, "batch_size": 64}
 STUDENT = StudentConfig(
-    rounds=2,
     forest=ForestSettings(trees=7),
     network=LearnerConfig(**QUICK),
     fixmatch=FixMatchConfig(
@@ -95,7 +94,6 @@ def examples(folder: Path) -> Iterator[Example]:
         "convex of a table": ConvexConfig(),
         "table stack": TableStackConfig(),
         "pate probe": _pate(StudentKind.PROBE),
-        "pate self-trained": _pate(StudentKind.SELF_TRAINED),
         "pate network": _pate(StudentKind.NETWORK),
     }.items():
         yield _example(name, config, table_data, table_rows)

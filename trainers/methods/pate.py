@@ -40,13 +40,11 @@ from labeldp.trainers.methods.pate_settings import (
     StudentKind,
     TeacherKind,
 )
-from labeldp.trainers.methods.priors import learned_prior
 from labeldp.trainers.methods.semi_supervised import (
     SemiSupervised,
     read_answers,
     smooth_functions,
 )
-from labeldp.trainers.methods.settings import PriorSource
 from labeldp.trainers.models.features import described_by_features, image_features
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
@@ -157,13 +155,11 @@ def start_student(
     *,
     examples: NDArray[np.intp],
     labels: NDArray[np.int64],
-    prior: NDArray[np.float64] | None = None,
     **given: Any,
 ) -> Trainer:
     """Set up a student that learns from answers [M], or a teacher, on training `examples` [M].
 
-    `given` are data, seed and performance. To a semi-supervised student a `prior` [N, K] is
-    evidence beside the answers.
+    `given` are data, seed and performance.
     """
     if len(examples) == 0:
         raise ValueError(
@@ -186,9 +182,6 @@ def start_student(
                 labels,
                 num_classes=data.num_classes,
             )
-            if prior is not None:
-                posterior *= prior
-                posterior /= posterior.sum(1, keepdims=True)
             return SemiSupervised(config.semi_supervised, posterior=posterior, **given)
     return _ClosedFormStudent(config, **given)
 
@@ -221,31 +214,10 @@ class _ClosedFormStudent(FittedAtOnce[Predictor]):
             rows = data.train_features[torch.from_numpy(indices)]
             forest = fit_forest(rows, labels, settings=config.forest, seed=self._seed)
             return EstimatorPredictor(estimator=forest, num_classes=data.num_classes)
-
-        def fitted(rows: NDArray[np.intp], answers: NDArray[np.int64]) -> ProbePredictor:
-            probes = train_probes(
-                data.train_features, [rows], [answers], data.num_classes, ridge=config.ridge
-            )
-            return ProbePredictor(weights=probes[0])
-
-        probe = fitted(indices, labels)
-        if not isinstance(config, StudentConfig) or config.kind != StudentKind.SELF_TRAINED:
-            return probe
-        # A closed form has no seed; students of one ensemble differ in the half they look at.
-        count = len(data.train_features)
-        order = np.random.default_rng(self._seed).permutation(count)
-        half = np.sort(order[: (count + 1) // 2])
-        seen = data.train_features[torch.from_numpy(half)]
-        for number in range(1, config.rounds + 1):
-            top = probe.scores(seen).topk(2, dim=1)
-            margin = (top.values[:, 0] - top.values[:, 1]).numpy()
-            guesses = top.indices[:, 0].numpy()
-            share = config.trusted * number / config.rounds
-            trusted = _most_confident(margin, guesses, data.num_classes, share)
-            probe = fitted(
-                np.concatenate([half[trusted], indices]), np.concatenate([guesses[trusted], labels])
-            )
-        return probe
+        probes = train_probes(
+            data.train_features, [indices], [labels], data.num_classes, ridge=config.ridge
+        )
+        return ProbePredictor(weights=probes[0])
 
     def _loss(self) -> float:
         """Cross-entropy to the answers, from probabilities that a forest may round to 0."""
@@ -257,39 +229,8 @@ class _ClosedFormStudent(FittedAtOnce[Predictor]):
         return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
 
 
-def further_labels(
-    prior: NDArray[np.float64],
-    *,
-    share: float,
-    answered: NDArray[np.intp],
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    """Return the examples [L] that a prior [N, K] is surest of, and their likeliest classes [L].
-
-    `share` is the part of each likeliest class that is taken, the surest first; `answered` are
-    examples that have a label already [M] and are left out.
-    """
-    ranked = np.sort(prior, axis=1)
-    guesses = prior.argmax(1)
-    margin = (ranked[:, -1] - ranked[:, -2]).astype(np.float32)
-    sure = _most_confident(margin, guesses, prior.shape[1], share)
-    new = np.setdiff1d(sure, answered)
-    return new, guesses[new].astype(np.int64)
-
-
-def _most_confident(
-    margin: NDArray[np.float32], guesses: NDArray[np.int64], classes: int, share: float
-) -> NDArray[np.intp]:
-    """The same share of every guessed class, so that easy classes do not crowd out hard ones."""
-    parts = []
-    for label in range(classes):
-        members = np.flatnonzero(guesses == label)
-        count = int(share * len(members))
-        parts.append(members[np.argsort(-margin[members], kind="stable")[:count]])
-    return np.concatenate(parts)
-
-
 class AnswerSource(LabelSource, Protocol):
-    """A source of an ensemble's answers and of a prior's release, which are paid for."""
+    """A source of an ensemble's answers, which are paid for."""
 
     def answers(
         self,
@@ -315,14 +256,9 @@ def start(
     seed: int,
     performance: Performance,
 ) -> "Pate":
-    """Request the answers and the prior, and set the students up."""
+    """Request the answers, and set the students up."""
     positions = config.ensemble.query_positions(len(data.train_features))
     rounds = config.rounds
-    prior = None
-    if config.prior.source is not PriorSource.UNIFORM:
-        prior = learned_prior(
-            config.prior, data, labels, epsilon=config.prior_epsilon, delta=config.delta
-        )
 
     def ask(count: int, scores: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
         publish = config.publishes
@@ -332,17 +268,11 @@ def start(
 
     def student(released: NDArray[np.int64], seed: int) -> Trainer:
         indices, known = _answered(positions, released)
-        evidence = prior if config.student.kind is StudentKind.SEMI_SUPERVISED else None
-        if prior is not None and evidence is None:
-            more, guesses = further_labels(prior, share=config.prior_trusted, answered=indices)
-            indices = np.concatenate([indices, more])
-            known = np.concatenate([known, guesses])
         return start_student(
             config.student,
             data=data,
             examples=indices,
             labels=known,
-            prior=evidence,
             seed=seed,
             performance=performance,
         )

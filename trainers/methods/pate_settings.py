@@ -36,7 +36,6 @@ from labeldp.trainers.base import (
     key,
     settings,
 )
-from labeldp.trainers.methods.settings import PriorSettings
 from labeldp.trainers.settings.trainer import PlannedCharge, TrainerDefaults
 from labeldp.trainers.settings.training import (
     FewLabelsConfig,
@@ -75,15 +74,9 @@ class TeacherKind(StrEnum):
 
 
 class StudentKind(StrEnum):
-    """Kinds of students.
-
-    SELF_TRAINED fits a probe to the answers, takes its own most confident guesses for half of all
-    features as further labels, and fits again. Each student of an ensemble draws a half of its own.
-    PROBE has nothing to draw: its students are all the same.
-    """
+    """Kinds of students; PROBE has nothing to draw: its students are all the same."""
 
     PROBE = "probe"
-    SELF_TRAINED = "self_trained"
     FOREST = "forest"
     NETWORK = "network"
     FIXMATCH = "fixmatch"
@@ -126,7 +119,7 @@ class _Models:
                 f"of images, but {data.name} is {data.kind.value} here; set "
                 "data.features=as_they_are, or leave them out"
             )
-        if kind in ("probe", "self_trained") and data.kind.value == "image" and not own:
+        if kind == "probe" and data.kind.value == "image" and not own:
             raise ValueError(
                 f"{data.name} holds images, and a probe is linear in its features; set "
                 f"data.features=patches, or another {key_of_kind}"
@@ -243,14 +236,9 @@ class StudentConfig(_Models):
 
     kind: StudentKind = key(
         StudentKind.PROBE,
-        "Kind of student: `probe` (linear), `self_trained` (a probe that adds its own "
-        "confident predictions), `forest`, `network`, `fixmatch`, or `semi_supervised` (a network "
-        "that learns from the answers, and from all features with the answers as evidence).",
-    )
-    rounds: Count = key(5, "Rounds of self-training.")
-    trusted: Share = key(
-        0.8,
-        "Share of its predictions that `self_trained` takes as labels in the last round.",
+        "Kind of student: `probe` (linear), `forest`, `network`, `fixmatch`, or `semi_supervised` "
+        "(a network that learns from the answers, and from all features with the answers as "
+        "evidence).",
     )
     semi_supervised: SemiSupervisedConfig = key(
         SemiSupervisedConfig(), "Of students that learn from all features."
@@ -314,7 +302,7 @@ class PateConfig(TrainerDefaults):
     )
     epsilon: Positive | None = key(
         None,
-        "Privacy loss per label for checks, answers and prior together, whatever the votes. "
+        "Privacy loss per label for checks and answers together, whatever the votes. "
         "It calibrates noise that is not set. Null: 1, unless `sigma1` and `sigma2` set the "
         "noise.",
     )
@@ -345,27 +333,12 @@ class PateConfig(TrainerDefaults):
     publish_cost: Flag | None = key(
         None,
         "Release a noisy estimate of the real cost of the answers (`epsilon_sanitized`), with a "
-        "charge of its own. Null: only if all noise is set and no prior requests labels.",
+        "charge of its own. Null: only if all noise is set.",
     )
     student: StudentConfig = key(StudentConfig(), "The model that learns from the answers.")
     students: Count = key(3, "Number of students. Their mean and spread are reported.")
-    prior: PriorSettings = key(
-        PriorSettings(),
-        "Beside the answers; UNIFORM for nothing. It adds `prior_epsilon`, whatever its share.",
-    )
-    prior_epsilon: Positive = key(0.1, "Epsilon of the prior's release.")
-    prior_trusted: Share = key(
-        0.8,
-        "Share of each predicted class that the prior labels, the most certain examples first.",
-    )
 
     def __post_init__(self) -> None:
-        if self.prior.source.asks_labels and self.publish_cost:
-            raise ValueError(
-                f"publish_cost is True, but with prior.source={self.prior.source} the answers are "
-                "not all that is paid for, and the bound speaks of answers only; set "
-                "publish_cost=False"
-            )
         teachers = self.ensemble.teachers
         # Three standard deviations above what a unanimous vote has, one query in a thousand passes.
         if (
@@ -426,7 +399,7 @@ class PateConfig(TrainerDefaults):
 
     def fits_all(self, *, images: bool) -> bool:
         """Whether `check_data` accepts all images, or all tables of numbers."""
-        simple = ["forest"] if images else ["forest", "probe", "self_trained"]
+        simple = ["forest"] if images else ["forest", "probe"]
         student = self.student
         teaches = self.ensemble.kind in (*simple, TeacherKind.SMOOTH)
         learns = student.kind in simple
@@ -471,8 +444,8 @@ class PateConfig(TrainerDefaults):
     @property
     def price(self) -> float:
         """Epsilon of a trial for any votes, of settings whose noise is all given."""
-        charge = replace(self, epsilon=None).planned_charge(num_classes=2, seed=0).chain()
-        return total_of_prices(charge, delta=self.delta)[0]
+        charge = replace(self, epsilon=None).planned_charge(num_classes=2, seed=0)
+        return total_of_prices([charge], delta=self.delta)[0]
 
     @property
     def publishes(self) -> bool:
@@ -494,15 +467,12 @@ class PateConfig(TrainerDefaults):
         known: tuple[object, ...] | None = None
         if len(rounds) > 1:
             # Each student shows scores of its own to the teachers in an interactive round.
-            known = (self.prior, self.prior_epsilon, self.prior_trusted, self.student, seed)
+            known = (self.student, seed)
         return PlannedCharge(
             event=composed([each.event for each in paid]),
             failure_probability=failure_of(paid),
             release=(self.ensemble, rounds, self.delta, published, known),
             releases=len(paid),
-            before=self.prior.planned_charge(
-                epsilon=self.prior_epsilon, delta=self.delta, num_classes=num_classes
-            ),
         )
 
     def start(self, **given: Any) -> "Pate":
@@ -530,7 +500,7 @@ def _calibrated(settings: PateConfig) -> PateConfig:
         threshold = _THRESHOLD_SHARE * settings.ensemble.teachers
     by_noise = settings.epsilon is None and not missing
     if publish is None:
-        publish = by_noise and not settings.prior.source.asks_labels
+        publish = by_noise
     if by_noise:
         return replace(settings, threshold=threshold, publish_cost=publish)
     target = 1.0 if settings.epsilon is None else settings.epsilon

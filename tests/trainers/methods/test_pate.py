@@ -1,4 +1,4 @@
-"""PATE-FM: its questions, its plan, its prior, and what its students refuse."""
+"""PATE-FM: its questions, its plan, and what its students refuse."""
 
 from dataclasses import replace
 from typing import Any
@@ -19,7 +19,6 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.pate import (
     TeacherVotes,
     fit_forest,
-    further_labels,
     nearest,
     start_student,
     train_probes,
@@ -33,7 +32,6 @@ from labeldp.trainers.methods.pate_settings import (
     StudentKind,
     TeacherKind,
 )
-from labeldp.trainers.methods.settings import PriorSettings, PriorSource
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.settings.trainer import EstimatorPredictor
 from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
@@ -120,35 +118,6 @@ def test_noise_on_every_count_before_the_check_is_priced_as_two_checks() -> None
     assert noise[1] == pytest.approx(2**0.5 * noise[0], rel=0.01) and noise[0] > 0
 
 
-def with_prior(source: PriorSource, config: PateConfig = CONFIG) -> PateConfig:
-    prior = PriorSettings(source=source, clusters=20)
-    return replace(config, prior=prior, prior_epsilon=4.0, publish_cost=False)
-
-
-@pytest.mark.parametrize("config", [CONFIG, INTERACTIVE], ids=["one round", "two rounds"])
-@pytest.mark.parametrize("source", [PriorSource.CLUSTERS, PriorSource.MOMENTS])
-def test_a_prior_is_learned_and_paid_for(source: PriorSource, config: PateConfig) -> None:
-    data, vault = given()
-    config = with_prior(source, config)
-    trainer = trained(config, (data, vault))
-    (charge,) = vault.charges()
-    planned = config.planned_charge(num_classes=3, seed=0)
-    assert planned.before is not None and charge.event == planned.before.event
-    assert epsilon_of([charge.event], delta=1e-5) == pytest.approx(4.0, rel=1e-6)
-    assert trainer.evaluate() > 0.8
-    # Queries that were answered are counted, the hundreds of labels that the prior adds are not.
-    assert trainer.figures()["answered"] <= 100
-
-
-def test_a_prior_adds_what_it_is_surest_of_but_overrules_no_answer() -> None:
-    prior = np.array([[0.9, 0.1], [0.6, 0.4], [0.2, 0.8], [0.45, 0.55], [0.7, 0.3]])
-    rows, labels = further_labels(prior, share=0.5, answered=np.array([0]))
-    # One of three in class 0 (the first, which has an answer) and one of two in class 1.
-    assert rows.tolist() == [2] and labels.tolist() == [1]
-    rows, labels = further_labels(prior, share=0.99, answered=np.array([], dtype=np.intp))
-    assert rows.tolist() == [0, 2, 4] and labels.tolist() == [0, 1, 0]
-
-
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
@@ -156,15 +125,9 @@ def test_a_prior_adds_what_it_is_surest_of_but_overrules_no_answer() -> None:
         ({"answers": 101}, "answers is 101, but ensemble.queries is 100"),
         ({"aggregator": AggregatorKind.INTERACTIVE, "answers": 1}, "two rounds"),
         (
-            {"prior": with_prior(PriorSource.CLUSTERS).prior, "publish_cost": True},
-            r"publish_cost is True.*set publish_cost=False",
-        ),
-        (
             {"check_noise": CheckNoise.PER_CLASS, "aggregator": AggregatorKind.INTERACTIVE},
             r"check_noise is per_class for aggregator interactive",
         ),
-        ({"prior_trusted": 1.5}, r"prior_trusted is 1\.5"),
-        ({"prior_epsilon": 0.0}, "prior_epsilon is 0"),
     ],
 )
 def test_settings_that_cannot_work_are_refused(changes: dict[str, object], words: str) -> None:
@@ -176,16 +139,15 @@ def test_students_without_answers_or_features_are_refused() -> None:
     with pytest.raises(ValueError, match=r"no query was answered.*lower the threshold"):
         trained(replace(CONFIG, threshold=49.0, sigma1=3.0), given())
     images, _ = small_images(examples=50)
-    for kind in (StudentKind.PROBE, StudentKind.SELF_TRAINED):
-        with pytest.raises(ValueError, match=r"holds images.*features=patches"):
-            start_student(
-                StudentConfig(kind=kind),
-                data=images,
-                examples=np.arange(5),
-                labels=np.arange(5) % 3,
-                seed=0,
-                performance=ON_CPU,
-            )
+    with pytest.raises(ValueError, match=r"holds images.*features=patches"):
+        start_student(
+            StudentConfig(kind=StudentKind.PROBE),
+            data=images,
+            examples=np.arange(5),
+            labels=np.arange(5) % 3,
+            seed=0,
+            performance=ON_CPU,
+        )
 
 
 # closed_forms: probes against one regression at a time, forests against scikit-learn.
