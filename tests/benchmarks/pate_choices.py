@@ -1,8 +1,7 @@
-"""PATE's choices at one price: nearest labels beside probes, and students side by side.
+"""PATE's choices at one price: nearest labels beside probes, and answers beside labels.
 
     python -m tests.benchmarks.pate_choices teachers mnist
-    python -m tests.benchmarks.pate_choices students mnist
-    python -m tests.benchmarks.pate_choices labels mnist --figure labels.png
+    python -m tests.benchmarks.pate_choices labels mnist
 
 reads the set from LABELDP_DATA, and prints the rows of docs/reproduction/pate.md. `labels` trains
 students on private answers, and beside them on the labels of as many examples, on data that get
@@ -18,8 +17,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib import rc_context
-from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, count_votes
@@ -27,21 +24,16 @@ from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.report.figures import RC, save
-from labeldp.trainers.base import FeatureSet, ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.pate import TeacherVotes, start_student
 from labeldp.trainers.methods.pate_settings import (
     AggregatorKind,
     EnsembleConfig,
     PateConfig,
-    StudentConfig,
-    StudentKind,
     TeacherKind,
 )
 from labeldp.trainers.models.features import described_by_features
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.training import LearnerConfig, SemiSupervisedConfig
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0)
 #: GNMax answers each of its queries; the student is one probe.
@@ -53,27 +45,6 @@ _PROBES = PateConfig(
 )
 #: Neighbors, and queries of a label at most.
 _NEIGHBORS = ((800, None), (400, 4), (100, 1), (50, 1))
-#: Of the students: 100 nearest labels, by pixels, answer 100 queries.
-_FEW = PateConfig(
-    aggregator=AggregatorKind.GNMAX,
-    ensemble=EnsembleConfig(
-        kind=TeacherKind.NEIGHBORS, teachers=100, queries=100, queries_per_label=1
-    ),
-    epsilon=0.5,
-    answers=100,
-    students=1,
-)
-_CNN: Mapping[str, Any] = {"model": ModelName.SMALL_CNN, "width": 16, "batch_size": 20}
-STUDENTS = {
-    "plain": StudentConfig(
-        kind=StudentKind.NETWORK, network=LearnerConfig(**_CNN, epochs=100, learning_rate=0.05)
-    ),
-    "semi-supervised": StudentConfig(
-        kind=StudentKind.SEMI_SUPERVISED,
-        features=FeatureSet.PATCHES,
-        semi_supervised=SemiSupervisedConfig(flip=False, padding=2, box=8),
-    ),
-}
 #: The setting of PATE 2018 for MNIST.
 _PUBLISHED = PateConfig(
     ensemble=EnsembleConfig(teachers=250, queries=640),
@@ -176,7 +147,6 @@ def beside_labels(data: LabelledData, *, seed: int) -> Iterator[dict[str, Any]]:
         for name, examples, labels in (
             ("answers", answered, released[known]),
             ("their labels", answered, worse.train_labels[answered]),
-            ("their true labels", answered, truth[answered]),
             ("labels of any", first, worse.train_labels[first]),
         ):
             student = start_student(
@@ -222,47 +192,24 @@ def measured(
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("choice", choices=["teachers", "students", "labels"])
+    parser.add_argument("choice", choices=["teachers", "labels"])
     parser.add_argument("data", help="name of a set of images")
     parser.add_argument("--features", type=Path, help="folder that keeps features between runs")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
-    parser.add_argument("--figure", type=Path, help="file for a figure of `labels`")
     given = parser.parse_args()
     torch.set_num_threads(1)
     data = load(given.data)
-    if given.choice == "students":
-        few = {(name,): replace(_FEW, student=student) for name, student in STUDENTS.items()}
-        _print_rows([row for s in given.seeds for row in measured(few, data, seed=s)])
-        return
     data = replace(data, public=described_by_features(data.public, folder=given.features))
     if given.choice == "labels":
         found = pd.DataFrame([row for s in given.seeds for row in beside_labels(data, seed=s)])
         means = found.groupby(["wrong", "rarest"], sort=False).mean()
         print(means.round(2).to_string(), flush=True)
-        if given.figure is not None:
-            with rc_context(RC):
-                save(drawn(means), given.figure)
         return
     for name, ensemble in teachers():
         runs = {
             (name, each): replace(_PROBES, ensemble=ensemble, epsilon=each) for each in EPSILONS
         }
         _print_rows([row for s in given.seeds for row in measured(runs, data, seed=s)])
-
-
-def drawn(means: pd.DataFrame) -> Figure:
-    """Draw accuracy on answers and on labels, for each kind of uncurated data."""
-    figure = Figure(figsize=(5.6, 4.2), layout="constrained")
-    axes = figure.add_subplot()
-    students = means[["answers", "their labels", "their true labels", "labels of any"]]
-    students.plot.bar(ax=axes, rot=0, width=0.8, legend=False)
-    axes.set_xticks(
-        range(len(means)), [f"{wrong:.0%}\n1 : {1 / rarest:g}" for wrong, rarest in means.index]
-    )
-    axes.set(xlabel="wrong labels; rarest class to the most frequent", ylabel="accuracy, %")
-    axes.set_ylim(bottom=max(0, means["labels of any"].min() - 15))
-    figure.legend(loc="outside lower left", ncols=2, fontsize="small")
-    return figure
 
 
 def _print_rows(found: list[dict[str, Any]]) -> None:

@@ -149,10 +149,8 @@ class LpMst(Stages):
     """Networks that are each trained on all labels released so far.
 
     Further figures of every stage t after the first: `mean_top_k_stage_t`, the mean k* of its part,
-    `top_k_stage_t_share_k`, the share of its labels for which k* is k, for every k that there is,
-    `top_k_accuracy_stage_t`, how often a test label is among the k* classes that the stage before
-    finds likeliest, and `dropped_before_stage_t`, the share of earlier labels that the filter
-    dropped.
+    and `top_k_accuracy_stage_t`, how often a test label is among the k* classes that the stage
+    before finds likeliest.
     """
 
     config: LpMstConfig
@@ -218,15 +216,12 @@ class LpMst(Stages):
             hits = possible[np.arange(len(test_labels)), test_labels]
             self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
         if isinstance(self._mechanism, RRWithPrior):
-            earlier = sum(len(part["rows"]) for part in self._released[:-1])
             for place, part in enumerate(self._released[:-1]):
                 scores = before.predict(self._data.train_features[torch.from_numpy(part["rows"])])
                 own = scores[np.arange(len(scores)), part["noisy"]]
                 # Those that the model finds among the k likeliest classes: others are often wrong.
                 kept = (scores > own[:, None]).sum(1) < int(top_k)
                 self._released[place] = {name: of[kept] for name, of in part.items()}
-            left = sum(len(part["rows"]) for part in self._released[:-1])
-            self._figures[f"dropped_before_stage_{stage + 1}"] = 1 - left / earlier
         self._current = self._new_learner()
         # Training goes on from the weights of the stage before.
         self._current.network.load_state_dict(before.predictor().network.state_dict())
@@ -246,10 +241,6 @@ class LpMst(Stages):
         else:
             evidence = evidence_of(noisy, prior, self._mechanism, self.config.loss)
             sizes = self._mechanism.top_k(prior)
-            if self._released:  # the first stage's, without a model before it, are all alike
-                stage = len(self._released) + 1
-                for k, count in zip(*np.unique(sizes, return_counts=True), strict=True):
-                    self._figures[f"top_k_stage_{stage}_share_{k}"] = float(count / len(sizes))
         self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
         return float(sizes.mean())
 

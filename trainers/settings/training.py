@@ -20,8 +20,19 @@ is in the folder where labeldp is started, or installed.
 2
 """
 
+import contextlib
+import importlib
+import importlib.util
+import math
+import os
+import re
+import sys
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator
@@ -37,29 +48,14 @@ from labeldp.trainers.base import (
     Two,
     Whole,
     key,
+    near_miss,
     settings,
 )
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
-    from labeldp.trainers.data.labelled_data import PublicData
-import contextlib
-import importlib
-import importlib.util
-import os
-import re
-import sys
-from collections.abc import Iterator
-from importlib.machinery import ModuleSpec
-from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-from labeldp.trainers.base import near_miss
-
-if TYPE_CHECKING:
     from torch import nn
-import math
-from collections.abc import Mapping
+
+    from labeldp.trainers.data.labelled_data import PublicData
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
+from labeldp.platform.cli.models import ridge
 from labeldp.platform.settings.configuration import TrialConfig, provenance_of, with_changes
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, Pixels, PublicData, load
@@ -37,7 +38,6 @@ from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.training import LearnerConfig, SelfSupervisedConfig
-from tests.benchmarks.self_supervised import accuracies
 
 CPU = Performance(device=Device.CPU)
 IMAGES = torch.randint(
@@ -71,8 +71,14 @@ def test_trained_features_of_digits_are_worth_more_than_random_ones() -> None:
 
     def worth(labels: int) -> float:
         """Accuracy of ridge regression on the hidden layer alone, of so many labelled digits."""
-        known = (public.train_features[:labels], data.train_labels[:labels])
-        return accuracies(training.encoder(), known, (public.test_features, public.test_labels))[0]
+        encoder = training.encoder()
+        assert encoder.units is not None
+        rows, others = (
+            described(encoder, images, performance=CPU).numpy()[:, -encoder.units :]
+            for images in (public.train_features[:labels], public.test_features)
+        )
+        fitted = ridge().fit(rows, data.train_labels[:labels])
+        return float(fitted.score(others, public.test_labels))
 
     few, all_of_them = worth(100), worth(1438)
     losses = [training.epoch().loss for _ in range(DIGITS.epochs)]

@@ -62,7 +62,7 @@ def test_elsewhere_models_predict_alike(
     content = json.loads(done.stdout)
     assert content["heavy"] == []
     assert [name for name, same in content["same"].items() if not same] == []
-    assert len(content["same"]) == 19
+    assert len(content["same"]) == 18
 
 
 def test_facts_and_files(tmp_path: Path) -> None:
