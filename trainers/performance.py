@@ -1,4 +1,4 @@
-"""How fast, never how private: device, precision, memory layout, compilation, threads.
+"""How fast, never how private: device, precision, memory layout, threads.
 
 With any choice here, the same releases are read and the same epsilon is paid. Results differ in
 the last digits between devices and precisions, not in what they promise.
@@ -7,15 +7,12 @@ the last digits between devices and precisions, not in what they promise.
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING
 
 from labeldp.trainers.base import Count, Flag, key, settings
 
 if TYPE_CHECKING:  # settings are read without it
     import torch
-    from torch import nn
-
-Network = TypeVar("Network", bound="nn.Module")
 
 
 class Device(StrEnum):
@@ -73,11 +70,6 @@ class Performance:
     channels_last: Flag = key(
         False, "Keep images as [B, H, W, C] in memory, for faster convolutions in bf16."
     )
-    compile: Flag = key(
-        False,
-        "Compile the network before training. On a GPU this pays off after about a minute; "
-        "measured CPUs gained nothing (docs/fast_network.md).",
-    )
     capture: Flag = key(
         True,
         "On a GPU, record a training step once as a CUDA graph and replay it, where all batches "
@@ -116,14 +108,6 @@ class Performance:
         if self.precision is not Precision.AUTO:
             return self.precision
         return Precision.BF16 if bf16_units(self.torch_device()) else Precision.FP32
-
-    def compiled(self, network: Network) -> Network:
-        """Return the network, compiled if that is requested; torch names a missing compiler."""
-        if not self.compile:
-            return network
-        import torch
-
-        return cast(Network, torch.compile(network))
 
     def autocast(self) -> AbstractContextManager[object]:
         """Return the context in which the network runs."""

@@ -1,14 +1,11 @@
-"""Excess risk of LP-RR-SGD and LP-Normal-SGD falls as 1 / sqrt(n), measured and drawn.
+"""Excess risk of LP-RR-SGD and LP-Normal-SGD falls as 1 / sqrt(n).
 
-`python -m pytest -m benchmark -s tests/benchmarks/test_convex_rate.py` checks the slopes;
-`python -m tests.benchmarks.test_convex_rate FIGURE.png` draws them. A few minutes on one core.
+`python -m pytest -m benchmark -s tests/benchmarks/test_convex_rate.py`, a few minutes on one core.
 """
 
 import math
-import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -85,29 +82,3 @@ def test_excess_risk_falls_as_one_over_the_root_of_n(name: str) -> None:
     assert all(
         risk < bound(METHODS[name], count) for risk, count in zip(risks, COUNTS, strict=True)
     )
-
-
-def draw(risks: Mapping[str, Sequence[float]], path: Path) -> None:
-    """Draw excess risk over n with the closest line of slope -1/2 for each method."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6, 4), layout="constrained")
-    axes = figure.subplots()
-    for name, values in risks.items():
-        (line,) = axes.plot(COUNTS, values, "o", label=f"{name}: slope {slope(COUNTS, values):.2f}")
-        middle = math.exp(np.mean(np.log(values) + np.log(COUNTS) / 2))
-        guide = [middle / math.sqrt(count) for count in COUNTS]
-        axes.plot(COUNTS, guide, color=line.get_color(), linewidth=1)
-    axes.set(
-        xscale="log",
-        yscale="log",
-        xlabel="n, each example used once",
-        ylabel="excess risk (nats)",
-        title="Excess risk of the last iterate; lines: slope -1/2",
-    )
-    axes.legend()
-    figure.savefig(path, dpi=150)
-
-
-if __name__ == "__main__":
-    draw({name: measured(name) for name in METHODS}, Path(sys.argv[1]))

@@ -314,8 +314,7 @@ class Pretraining(Training):
         both = nn.ModuleDict({"encoder": self._encoder, "projection": projection})
         self.network = both.to(self.device).to(memory_format=performance.memory_format())
         assert self._encoder.hidden is not None
-        whole = nn.Sequential(self._encoder.network, self._encoder.hidden, projection)
-        self._forward = performance.compiled(whole)
+        self._whole = nn.Sequential(self._encoder.network, self._encoder.hidden, projection)
         self._optimizer = AdamW(
             self.network, learning_rate=config.learning_rate, weight_decay=_WEIGHT_DECAY
         )
@@ -347,7 +346,7 @@ class Pretraining(Training):
         every = images.repeat(self.config.views, 1, 1, 1)
         drawn = view(every, self._generator, crop=self._crop, mirrors=self.config.flip)
         views = self._encoder.normalized(drawn)
-        vectors = logits_of(self._forward, views, self.performance)
+        vectors = logits_of(self._whole, views, self.performance)
         return coding_rate(vectors.view(self.config.views, len(images), -1))
 
     def _rate(self, epoch: int, step: int) -> float:

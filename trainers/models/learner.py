@@ -227,7 +227,6 @@ class Classifying(Training):
         if found is not None:
             network.load_state_dict(found.network.state_dict(), strict=False)  # but for the head
         self.network = network.to(self.device).to(memory_format=self.performance.memory_format())
-        self._forward = self.performance.compiled(self.network)
         self._average = None if average is None else average(self.network)
         self._predictor = NetworkPredictor(
             network=self.network if self._average is None else self._average.module,
@@ -245,7 +244,7 @@ class Classifying(Training):
         )
 
     def _logits(self, inputs: Tensor) -> Tensor:
-        return logits_of(self._forward, inputs, self.performance)
+        return logits_of(self.network, inputs, self.performance)
 
     def _recorder(self) -> Recorder | None:
         # Own networks may do anything; dropout draws on the processor.
@@ -253,7 +252,6 @@ class Classifying(Training):
         return recorder_of(
             self.device,
             off=not self.performance.capture,
-            compiled=self.performance.compile,
             own=not isinstance(settings.model, ModelName),
             draws=bool(self._dropout),
         )

@@ -467,11 +467,6 @@ class FastCnn(nn.Module):
 
 def _largest(found: Tensor) -> Tensor:
     """The maximum over all places, [B, C, H, W] to [B, C]."""
-    if torch.compiler.is_compiling():
-        # Going backward, `amax` looks for the values that equal its maximum. Compiled, these are
-        # worked out anew and may differ from it in a rounding to half precision: none is found, and
-        # it divides by zero. `max` keeps the place.
-        return found.flatten(2).max(2).values
     return found.amax((2, 3))
 
 

@@ -33,7 +33,7 @@ _BATCH = 1024
 def logits_of(
     forward: Callable[[Tensor], Tensor], inputs: Tensor, performance: Performance
 ) -> Tensor:
-    """Return logits [B, K] in single precision of a network, compiled or not."""
+    """Return logits [B, K] in single precision of a network."""
     if inputs.ndim == 4:
         inputs = inputs.contiguous(memory_format=performance.memory_format())
     with performance.autocast():
