@@ -60,6 +60,8 @@ CONNECT_TRIES = 2
 #: machine with other work or a cold disk.
 START_SECONDS = 180.0
 _ASK_AGAIN_SECONDS = 0.2
+#: How often to look whether a node is lost.
+LOOK_SECONDS = 2.0
 _PORT_WAIT = "RAY_gcs_server_port_wait_time_s"
 #: Smaller objects travel within the request. The vault's home is made from labels, a byte each: by
 #: Ray's own bound, 100 KB, those of 100,000 rows would lie in its object store instead, where they
@@ -185,6 +187,33 @@ def known_nodes() -> list[dict[str, Any]]:
     """Return Ray's facts about every machine that is or was part of the cluster."""
     nodes: list[dict[str, Any]] = ray.nodes()  # type: ignore[no-untyped-call]  # Ray gives it no types
     return nodes
+
+
+@contextmanager
+def telling_of_lost_nodes(say: Callable[[str], None]) -> Iterator[None]:
+    """Say inside, at once, when a node has gone: a spot machine, or an idle one."""
+    over = threading.Event()
+    alive: dict[str, dict[str, float]] = {}
+
+    def look() -> None:
+        while not over.wait(LOOK_SECONDS):
+            for node in known_nodes():
+                if node["Alive"]:
+                    alive[node["NodeID"]] = node["Resources"]
+                elif has := alive.pop(node["NodeID"], None):
+                    say(
+                        f"node {node['NodeManagerAddress']} ({has.get('CPU', 0):g} CPU + "
+                        f"{has.get('GPU', 0):g} GPU) is gone ({node['DeathReasonMessage']}); what "
+                        "ran there starts again on another one, with the releases that it has"
+                    )
+
+    watch = threading.Thread(target=look, daemon=True)
+    watch.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watch.join()
 
 
 def in_use() -> str:

@@ -656,6 +656,17 @@ def _of_method(base: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     return replace(base, method=method, trainer=_method(method)())
 
 
+def with_calibration(config: TrialConfig) -> TrialConfig:
+    """Return the configuration with the values that its trainer derives from an epsilon."""
+    calibrated = getattr(config.trainer, "calibrated", None)
+    if calibrated is None:
+        return config
+    try:
+        return replace(config, trainer=calibrated())
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from error
+
+
 def takes(config: TrialConfig, changes: Mapping[str, Any], key: str) -> bool:
     """Return whether `key` means something to a configuration with these changes; sections do."""
     base = _of_method(config, changes)

@@ -32,6 +32,7 @@ from labeldp.platform.settings.configuration import (
     flatten,
     labeled,
     takes,
+    with_calibration,
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
@@ -160,11 +161,8 @@ class Variant:
     def config(self, base: TrialConfig, point: Mapping[str, Any]) -> TrialConfig:
         """Return the configuration at a point of the axes."""
         try:
-            config = with_changes(base, {**self.changes, **point})
-            # Values that a trainer derives from an epsilon.
-            if (calibrated := getattr(config.trainer, "calibrated", None)) is not None:
-                config = replace(config, trainer=calibrated())
-        except ValueError as error:
+            config = with_calibration(with_changes(base, {**self.changes, **point}))
+        except ConfigurationError as error:
             raise ConfigurationError(f"line {self.name!r}: {error}") from error
         noise = config.noise
         if config.data.name != "own" or noise.seed is not None or noise.secure is not None:

@@ -23,7 +23,7 @@ import torch
 import labeldp
 from labeldp.mechanisms.ledger import Budget, total_of_prices
 from labeldp.mechanisms.vault import Charge
-from labeldp.platform.cluster import Capacity, connected, place
+from labeldp.platform.cluster import Capacity, connected, place, telling_of_lost_nodes
 from labeldp.platform.records.progress import Steps, SweepProgress
 from labeldp.platform.records.results import ResultsFolder, SweepIdentity, TrialRecord
 from labeldp.platform.records.tracking_address import default_uri, shown
@@ -166,6 +166,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         for line in (labels, *plan.notes, *league):
             progress.say(line)
         wait(loading)
+        stack.enter_context(telling_of_lost_nodes(progress.say))
         yield OpenSweep(
             plan=plan,
             data=data,

@@ -118,11 +118,6 @@ class Recorder(Unsaved, tune.Callback):
         digest = trial.config["hash"]
         self._curves.pop(digest, None)
         self.sweep.progress.waits(digest)
-        planned = self.sweep.plans[digest]
-        self.sweep.progress.say(
-            f"the worker of {trial_name(planned.variant, planned.point)} died, or its node is "
-            "gone; it starts again, with the releases that it has"
-        )
         self._tell_again = time.monotonic()
         self.write_state()
 

@@ -14,6 +14,7 @@ import ray
 from ray import tune
 from ray._private.dict import flatten_dict
 
+from labeldp.platform import cluster
 from labeldp.platform.cluster import Capacity
 from labeldp.platform.records import tracking
 from labeldp.platform.sweep import open_sweep, trial_runs
@@ -42,6 +43,7 @@ def without_cluster() -> Iterator[None]:
     """Have drivers of this process start no cluster, and copy an empty tracking store."""
     with (
         patch.object(open_sweep, "connected", _connected),
+        patch.object(cluster, "known_nodes", list),  # there are none
         patch.object(trial_runs, "_run_trials", _run_trials),
         patch.object(recording, "in_use", str),
         patch.object(ray, "put", _itself),
