@@ -22,12 +22,51 @@ from torch import nn
 from labeldp.platform.cluster import known_nodes
 from labeldp.platform.settings.sweep import Resources
 from labeldp.platform.sweep import open_sweep, trial_runs
-from tests.benchmarks.gpu_sweep import SMALL, sweep_of
-from tests.faults.processes import titled, wait_until
+from tests.benchmarks.gpu_sweep import SMALL, main, sweep_of
+from tests.faults.processes import family, titled, wait_until
 from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, check_tracking, own_environment, records, run_here
 
 pytestmark = pytest.mark.ray_cluster
+
+
+def test_the_parts_of_the_measurement_of_a_gpu(
+    cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`gpu_sweep --small`, less its second start of Ray, and cut off after the first rate."""
+    given = ["--small", "--without-sweep", "--minutes=0", f"--folder={tmp_path}"]
+    monkeypatch.setattr(sys, "argv", ["gpu_sweep", *given])
+    main()
+    found = json.loads((tmp_path / "gpu_sweep.json").read_text())
+    assert [row["loop"] for row in found["rates"]] == ["ALIBI"] and found["rates"][0]["rate"] > 0
+    assert found["missing"] == {"rates": "no time was left after these"}
+    assert 0.1 < found["hours"]["planned"] / found["hours"]["clock"] < 10
+    assert 200 < found["plans"]["hours_of_pate_fm_cifar10"] < 300  # counted
+    assert "| ALIBI | 8 | fp32 | no |" in (tmp_path / "gpu_sweep.md").read_text()
+
+    killed = threading.Event()
+
+    def kill() -> None:
+        wait_until(lambda: titled(family(os.getpid()), "ray::TeacherActor"), what="an actor")
+        titled(family(os.getpid()), "ray::TeacherActor")[0].kill()
+        killed.set()
+
+    node = cluster.add_node(num_cpus=2, num_gpus=1)
+    thread = threading.Thread(target=kill)
+    thread.start()
+    try:
+        code, said = run_here(
+            sweep_of(SMALL, "digits"),
+            *("--results", str(tmp_path / "results"), "--address", cluster.address),
+            *("--only", "PATE-FM", "trainer.sigma2=4.0"),
+        )
+    finally:
+        thread.join()
+        cluster.remove_node(node)
+    assert code == 0, said
+    assert killed.is_set() and "16 trained in" in said
+    (record,) = records(tmp_path / "results")
+    assert record["finished"] and len(Ending.of(tmp_path / "results").releases) >= 1
 
 
 class Hungry(nn.Module):

@@ -2,6 +2,8 @@
 
 import ast
 from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -12,11 +14,13 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.platform.report.paper_figures import Published, published_for, published_rows
 from labeldp.platform.settings.configuration import flatten
 from labeldp.platform.settings.sweep import SweepOptions
-from labeldp.platform.sweep import trial_runs
+from labeldp.platform.sweep import block_check, trial_runs
 from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import plan_of, prepare
 from labeldp.platform.vault.vault_store import VoteJournal
+from labeldp.trainers.base import ModelName
+from labeldp.trainers.performance import Precision
 from tests.faults.without_cluster import without_cluster
 from tests.source_tree import ROOT, sources
 
@@ -25,6 +29,7 @@ FEW = {"data.name": "digits", "data.limit": 400, "trainer.epochs": 1}
 QUICK: dict[str, dict[str, Any]] = {
     "alibi_cifar10": FEW,
     "lp_mst_cifar100": {**FEW, "trainer.epochs": 2},
+    "memorization": {"trainer.epochs": 1, "audit.canaries": 70},
     "moments_on_embeddings": {},
     "pate_fm_cifar10": {"data.name": "digits"},
     "search_quickstart": {"trainer.epochs": 1},
@@ -76,6 +81,35 @@ def test_presets_of_the_papers_tables_plan_every_published_number(tmp_path: Path
     assert found["home"] < found["network"] == found["paper"]
 
 
+#: Networks of published numbers that a processor trains in single precision.
+IN_SINGLE_PRECISION = {ModelName.MLP, ModelName.SMALL_CNN, ModelName.TWO_BRANCH}
+
+
+def test_networks_of_images_take_the_units_that_a_device_has() -> None:
+    """Precision `auto` and channels last, in every size of every sweep but the smoke test."""
+    seen = set[tuple[str, str]]()
+    for path in sources("sweeps"):
+        if "SWEEP = " not in path.read_text():
+            continue
+        sweep = load_sweep(path.stem)
+        for preset in (None, *sweep.presets):
+            sized, trials = prepare(sweep, SweepOptions(results=Path("none"), preset=preset))
+            works = [
+                (part.network.model, trial.config.performance)
+                for trial in trials
+                for own in (trial.config.trainer, trial.config.trainer.ensemble)
+                for part in ([] if own is None else own.work(10_000))
+            ]
+            for model, how in works:
+                fast = how.precision is Precision.AUTO and how.channels_last
+                small = model in IN_SINGLE_PRECISION and not sized.needs_gpu
+                assert fast or small, (path.stem, preset, model)
+                seen.add((str(model), sized.name))
+            for each in (sized.resources, sized.teacher):
+                assert each.shared == (each.gpu > 0), (path.stem, preset)
+    assert len({name for _, name in seen}) >= 15
+
+
 def trained(
     vote: Any, *, data: Any, shards: Sequence[Shard], journal: VoteJournal, **pool: Any
 ) -> int:
@@ -90,13 +124,18 @@ def test_the_plan_states_what_the_run_pays(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_runs, "train_ensemble", trained)
+    monkeypatch.setattr(block_check, "connected", nullcontext)
     options = SweepOptions(
         results=tmp_path / "r",
         smoke=True,
         overrides=QUICK[name],
+        without=("no privacy",) if name == "memorization" else (),
         quiet=True,
     )
     sweep = load_sweep(str(ROOT / "sweeps" / f"{name}.py"))
+    if name == "memorization":
+        assert plan_of(sweep, options).epsilon_total == 11 * 8.0
+        sweep = replace(sweep, blocks=2)
     planned = plan_of(sweep, options)
     assert planned.fits, planned.problems
     with without_cluster():
@@ -104,3 +143,7 @@ def test_the_plan_states_what_the_run_pays(
     assert paid.finished == planned.trials > 0
     assert paid.ledger["releases"] == planned.releases
     assert paid.ledger["epsilon_total"] == pytest.approx(planned.epsilon_total, rel=1e-9)
+    if name == "memorization":
+        assert (planned.trials, planned.releases, planned.epsilon_total) == (3, 3, 24.0)
+        assert "this study is 3 sweeps" in planned.notes[0]
+        assert planned.configurations[0]["trials"] == 3
