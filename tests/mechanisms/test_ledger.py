@@ -25,6 +25,7 @@ from labeldp.mechanisms.ledger import (
     BudgetExceeded,
     PrivacyLedger,
     all_pure,
+    check_indices,
     epsilon_of_prices,
     ledger_of,
     shown,
@@ -181,6 +182,13 @@ def test_a_ledger_that_a_charge_is_tried_on_leaves_the_other_as_it_was() -> None
     assert ledger.epsilon_per_label(delta=1e-5) == pytest.approx(before, abs=0.0)
     ledger.add(line(PURE, indices=[3]))
     assert ledger.epsilon_per_label(delta=1e-5).tolist() == [0.5, 0.5, 0.0, 0.5]
+
+
+def test_places_of_labels_are_nobodys_to_change() -> None:
+    asked = np.arange(3, dtype=np.intp)
+    found = check_indices(asked, 4)
+    asked[:] = 3
+    assert found.tolist() == [0, 1, 2] and not found.flags.writeable
 
 
 def test_a_stated_epsilon_has_no_tail_and_is_never_less_than_it_is() -> None:

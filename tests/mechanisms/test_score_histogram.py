@@ -14,6 +14,7 @@ from scipy.special import expit, logit, softmax
 from sklearn.metrics import average_precision_score, log_loss, roc_auc_score
 
 from labeldp.mechanisms.amounts import LEVELS, ErrorSums, error_estimates
+from labeldp.mechanisms.randomness import SecureGenerator, discrete_laplace
 from labeldp.mechanisms.score_histogram import (
     ScoreCells,
     ScoreEstimates,
@@ -169,6 +170,27 @@ def test_figures_of_given_counts_are_golden(two: bool) -> None:
     assert found.threshold == pytest.approx(0.29 if two else 0.318491, rel=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("most", "top", "share", "auc", "lift"),
+    [
+        (-1, -1, 0.0, (0.654, 0.0, 1.0, 0.75), (1.82, 0.0, 10.0, 7.5)),
+        (0, 40, 1 / 6, (1.0, 0.944, 1.0, 0.05725), (10.0, 7.51, 10.0, 1.3925)),
+        (60, 60, 1.0, (0.416, 0.413, 0.419, 0.0015), (1.82, 1.66, 1.98, 0.0325)),
+    ],
+)
+def test_figures_of_extreme_counts_stay_in_bounds(
+    most: int, top: int, share: float, auc: tuple[float, ...], lift: tuple[float, ...]
+) -> None:
+    """Fewer than no label, labels at the top alone, and more labels than examples."""
+    cells = ScoreCells.of(np.round(((np.arange(240) + 0.5) / 240) ** 2.5, 2), epsilon=0.8)
+    found = ScoreEstimates(cells, np.array([most] * 10 + [top]), epsilon=0.8)
+    assert found.prior[1] == pytest.approx(share, abs=1e-10) and (found.prior > 0).all()
+    figures = found.figures()
+    for name, expected in (("roc_auc", auc), ("lift", lift)):
+        one = figures[name]
+        assert (one.value, one.low, one.high, one.noise) == pytest.approx(expected, rel=1e-5)
+
+
 def test_figures_are_numbers_whatever_noise_made_of_the_counts() -> None:
     random = np.random.default_rng(4)
     for (size, classes), epsilon in itertools.product([(1, 2), (3, 2), (40, 6)], [0.01, 8.0]):
@@ -237,6 +259,29 @@ def test_intervals_hold_and_errors_are_true(epsilon: float, examples: int, heavy
         assert 0.9 * values.std() < stated < 3.5 * values.std()
 
 
+@pytest.mark.parametrize(
+    ("means", "squared", "absolute"),
+    [
+        ((0.2, 0.06, 0.01), (1.00176, 6.67824, 1.37181), (1.24905, 1.95095, 0.169411)),
+        ((-0.01, 0.001, -0.002), (0, 2.66523, 1.24348), (0, 0.234585, 0.149666)),
+        ((0.97, 0.95, 0.99), (57.195, 64, 1.77989), (7.38566, 8, 0.181978)),
+        ((0.3, 0.35, 0.02), (20.0034, 24.7966, 1.13137), (1.90664, 2.89336, 0.244949)),
+        ((0.05, 0.04, 0.03), (0, 5.44106, 1.39485), (0.0404014, 0.759599, 0.174069)),
+    ],
+)
+def test_intervals_of_given_sums_are_golden(
+    means: tuple[float, ...], squared: tuple[float, ...], absolute: tuple[float, ...]
+) -> None:
+    mechanism = ErrorSums(epsilon=0.5, largest=0.8)
+    found = error_estimates(np.array(means) * STEPS * 400, mechanism, examples=400, width=10.0)
+    for name, power, noise, expected in zip(
+        NAMES, (means[1] * 64, means[0] * 8), (1.13137, 0.141421), (squared, absolute), strict=True
+    ):
+        one = found[name]
+        assert (one.value, one.noise) == pytest.approx((power, noise), rel=1e-5)
+        assert (one.low, one.high, one.error) == pytest.approx(expected, rel=1e-5)
+
+
 def exact(level: int, guess: float, largest: float) -> NDArray[np.int64]:
     """Sums of one amount without their noise."""
     mechanism = ErrorSums(epsilon=1.0, largest=largest)
@@ -256,6 +301,15 @@ def test_a_substituted_amount_changes_each_sum_by_1_at_most(largest: float) -> N
     assert (reach <= STEPS).all() and reach[0] > 0.98 * STEPS
     scales = ErrorSums(epsilon=2.0, largest=largest).scales
     assert (1 / scales).sum() == pytest.approx(2.0, rel=1e-12)
+
+
+def test_secure_noise_of_each_sum_is_that_of_the_sampler() -> None:
+    one, other = (SecureGenerator(bits=np.random.default_rng(8)) for _ in range(2))
+    mechanism = ErrorSums(epsilon=0.7, largest=0.5)
+    found = mechanism.release(torch.tensor([3]), torch.tensor([0.3]), generator=other)
+    assert isinstance(found, torch.Tensor)
+    noise = [discrete_laplace(one, scale=STEPS * s, shape=(1,))[0] for s in mechanism.scales]
+    assert (found.numpy() - exact(3, 0.3, 0.5)).tolist() == noise
 
 
 def test_it_leaks_no_more_than_epsilon_and_half_its_noise_is_caught() -> None:

@@ -13,6 +13,7 @@ from labeldp.mechanisms.auditing.memorization import (
     THRESHOLDS,
     MemorizationAudit,
     _log_average_capital,
+    _paper_accuracy,
     memorization_interval,
     memorization_interval_from_pairs,
 )
@@ -114,6 +115,31 @@ def test_the_mean_capital_is_at_most_one(epsilon: float) -> None:
         probability = accuracy ** sum(outcome) * (1 - accuracy) ** (5 - sum(outcome))
         mean += probability * math.exp(_log_average_capital(epsilon, won, lost))
     assert 0.9 < mean <= 1 + 1e-12
+
+
+@pytest.mark.parametrize(
+    ("won", "lost", "confidence", "expected"),
+    [
+        ([0, 0], [0, 0], 0.95, (0.0, 1.0)),
+        ([1, 0], [2, 0], 0.95, (2 / 3, 2 / 3)),  # one guesser: no variance
+        ([1] * 50, [0] * 50, 0.95, (0.5, 1.0)),
+        ([1] * 51, [0] * 51, 0.95, (1 - 3 / 51, 1.0)),
+        ([2] * 60, [0] * 60, 0.99, (1 - 4.6 / 60, 1.0)),
+        ([1, 1], [1, 0], 0.95, (0.5, 1.0)),
+        # Weights 0.8 on accuracy 1/2 and 0.2 on 1: mean 0.6, variance 0.04 / 0.9864.
+        (
+            [2, 1] * 50,
+            [2, 0] * 50,
+            0.99,
+            (0.6 - 2.58 * 0.02 / 0.9864**0.5, 0.6 + 2.58 * 0.02 / 0.9864**0.5),
+        ),
+    ],
+)
+def test_published_accuracy_at_its_edges(
+    won: list[int], lost: list[int], confidence: float, expected: tuple[float, float]
+) -> None:
+    found = _paper_accuracy(np.array(won), np.array(lost), confidence)
+    assert found == pytest.approx(expected, rel=1e-7)
 
 
 def audited(*groups: tuple[int, int, float]) -> MemorizationAudit:

@@ -161,3 +161,31 @@ def test_a_wrong_proxy_without_slack_proves_what_is_not_so() -> None:
         for error in (0.0, tau)
     )
     assert blind > 1.0 and honest == 0.0
+
+
+@pytest.mark.parametrize(
+    ("tau", "confidence", "low", "ceiling"),
+    [(0.2, 0.95, 1.849123, 3.623834), (0.2, 0.99, 1.616131, 3.189063), (9.0, 0.95, 0.0, 0.0)],
+)
+def test_an_audit_of_given_labels_is_golden(
+    tau: float, confidence: float, low: float, ceiling: float
+) -> None:
+    """A model that remembers every fourth label, and is sure of a wrong class at every fifth."""
+    generator, index = np.random.default_rng(5), np.arange(400)
+    proxy = 0.02 + generator.random((400, 3)) ** 4
+    proxy /= proxy.sum(axis=1, keepdims=True)
+    labels = labels_of(proxy, generator)
+    sure = np.where(index % 4, 0.2, 0.7)[:, None]
+    model = (1 - sure) * proxy + sure * np.eye(3)[np.where(index % 5, labels, 0)]
+    model[7] = [0, 0.5, 0.5]
+    found = observational_audit(
+        model,
+        labels=labels,
+        proxy=proxy,
+        proxy_log_error=tau,
+        generator=np.random.default_rng(6),
+        confidence=confidence,
+    )
+    assert (found.epsilon_low, found.ceiling) == pytest.approx((low, ceiling), abs=1e-6)
+    assert found.slack == 2 * tau
+    assert (found.guesses, found.correct, found.examples) == (82, 80, 169)

@@ -23,6 +23,7 @@ from labeldp.mechanisms.pate.accounting import (
     confident_gnmax_costs,
     gnmax_costs,
     lnmax_costs,
+    log1mexp,
     log_probability_answered,
     log_probability_answered_per_class,
     log_q_gaussian,
@@ -279,6 +280,30 @@ def test_single_votes_also_where_the_published_accountant_crashes() -> None:
     assert crashed > 0
 
 
+def test_realised_charges_every_check_and_every_answer_in_full() -> None:
+    votes = np.array([[90, 10], [60, 40], [55, 45], [100, 0]])
+    costs = confident_gnmax_costs(votes, threshold=70, sigma1=30.0, sigma2=20.0)
+    answered = np.array([True, False, False, True])
+    checks = rdp_threshold(log_probability_answered(votes, 70, 30.0), 30.0, ORDERS)
+    answers = rdp_gnmax(log_q_gaussian(votes, 20.0), 20.0, ORDERS)
+    by_hand = checks.sum(0) + answers[[0, 3]].sum(0)
+    close(costs.rdp(answered=answered), by_hand, rtol=1e-12)
+
+
+def test_the_first_queries_cost_what_they_cost_by_themselves() -> None:
+    votes = np.array([[90, 10], [50, 50], [80, 20], [65, 35]])
+    setting: dict[str, Any] = {"threshold": 70, "sigma1": 30.0, "sigma2": 20.0}
+    costs = confident_gnmax_costs(votes, **setting)
+    for count in (1, 3, 4):
+        alone = confident_gnmax_costs(votes[:count], **setting)
+        close(costs.head(count).rdp(ORDERS), alone.rdp(ORDERS), rtol=1e-12)
+        mironov = costs.head(count).cost(delta=1e-5, conversion=Conversion.MIRONOV)
+        assert mironov.epsilon > costs.head(count).cost(delta=1e-5).epsilon
+    # The check may look at other counts than the answer's votes.
+    guessed = confident_gnmax_costs(votes, **setting, check_counts=votes[:, ::-1] - 40.5)
+    assert (guessed.log_probability < costs.log_probability).all()
+
+
 def test_noise_on_every_class_costs_twice_and_saves_nothing() -> None:
     votes = np.array([[90, 10], [50, 50]])
     costs = confident_gnmax_costs(
@@ -342,6 +367,14 @@ def test_rows_cost_alone_what_they_cost_together() -> None:
             alone = [compute(row[None], 4.0)[0] for row in rows]
             close(compute(rows, 4.0), alone, rtol=1e-14)
             assert min(alone) < math.log(1e-280)
+
+
+def test_log_of_one_less_an_exponential_is_exact_at_both_ends() -> None:
+    close(
+        log1mexp(np.array([0.0, -1e-20, -math.log(2), -50.0])),
+        [-math.inf, math.log(1e-20), -math.log(2), -math.exp(-50)],
+        rtol=1e-14,
+    )
 
 
 def exact_divergence(

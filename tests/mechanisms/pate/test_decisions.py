@@ -29,6 +29,7 @@ from labeldp.mechanisms.pate.accounting import (
     log_probability_answered,
 )
 from labeldp.mechanisms.pate.decisions import (
+    TABLE,
     Accounting,
     Decisions,
     decision_rdp_gnmax,
@@ -144,6 +145,22 @@ def test_never_above_the_price_of_counts_and_never_below_two_over_pi() -> None:
                 assert (np.diff(bound) > 0).all()
     assert decision_rdp_gnmax(240.0, [20.0])[0] * 240**2 / 20 == pytest.approx(0.6404, abs=2e-4)
     assert decision_rdp_gnmax(40.0, [100.0])[0] * 40**2 / 100 == pytest.approx(0.80, abs=0.005)
+
+
+def test_the_formula_of_the_page_is_computed() -> None:
+    order, sigma = 7.0, 60.0
+    for function, third, column in (
+        (decision_rdp_threshold, 2, 1),
+        (decision_rdp_gnmax, 4 * math.sqrt(2), 2),
+    ):
+        d = 1 / sigma
+        kappa = d * math.sqrt(order * (order - 1))
+        rows = TABLE
+        log_c = np.interp(kappa, rows[:, 0], np.log(rows[:, column]))
+        spread = math.sqrt(order) + math.sqrt(order - 1)
+        r = third * order * (order - 1) * d**3 / (6 * spread**2)
+        expected = (math.log(1 + kappa**2 * math.exp(log_c)) + r) / (order - 1)
+        assert function(sigma, [order])[0] == pytest.approx(expected, rel=1e-12)
 
 
 CHECKS = Decisions(noise_std=800.0, count=1000, moved=1)
@@ -307,6 +324,23 @@ def test_checks_by_brute_force(peak: int, sigma1: float) -> None:
     # a student's guess leaves surpluses, some below 0
     surplus = exact_rdp_threshold([[-4.0, peak + 0.2]], threshold, sigma1, orders)
     assert (surplus == found).all()
+
+
+def test_the_largest_divergence_of_many_moves_is_found() -> None:
+    orders = ORDERS[ORDERS < 100]
+    rng = np.random.default_rng(5)
+    for size in (0.01, 0.1, 0.4):
+        log_p = np.log(rng.dirichlet(np.full(4, 0.3), size=300) + 1e-12)
+        log_q = log_p + size * rng.normal(size=log_p.shape)
+        log_p, log_q = (each - logsumexp(each, axis=1, keepdims=True) for each in (log_p, log_q))
+        found = decisions._largest(log_p, log_q - log_p, orders)
+        both = [
+            logsumexp(a * (first - second), b=np.exp(second), axis=1).max() / (a - 1)
+            for first, second in ((log_p, log_q), (log_q, log_p))
+            for a in orders
+        ]
+        expected = np.reshape(both, (2, -1)).max(axis=0)
+        assert found == pytest.approx(expected, rel=1e-9)
 
 
 @pytest.mark.parametrize("noise_std", [1e-3, 0.05, 0.4, 1.0, 1e5, 1e9, 1e15])

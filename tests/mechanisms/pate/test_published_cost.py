@@ -20,6 +20,8 @@ from labeldp.mechanisms.pate.accounting import (
 )
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.decisions import (
+    decision_rdp_gnmax,
+    decision_rdp_threshold,
     exact_rdp_gnmax,
     exact_rdp_threshold,
 )
@@ -245,6 +247,13 @@ def test_the_public_rule(classes: int, share: float) -> None:
     assert order > orders[0] > orders[1] > 1
     assert rule(classes=classes, delta=1e-8)[0] > order
     assert rule(classes=classes, answers=10**9)[0] == 1.5
+    for answers in (1, 30, 300, 1000, 3000):  # a third of the worst case, and a twelfth for noise
+        slope = answers * decision_rdp_gnmax(40.0, [2.0])[0] / 2
+        slope += 1000 * decision_rdp_threshold(150.0, [2.0])[0] / 2
+        if classes > 2:
+            slope = answers / 40**2 + 1000 / (2 * 150**2)
+        best = 1 + math.sqrt(math.log(1e5) / (slope / 3 + 1 / 12))
+        assert abs(rule(classes=classes, answers=answers)[0] - best) <= 0.25
 
 
 def test_official_q0_and_q1_and_conditions() -> None:
@@ -335,6 +344,28 @@ def test_official_local_sensitivity_of_checks() -> None:
             row["counts"], row["num_teachers"], row["threshold"], row["sigma"], row["order"]
         )
         np.testing.assert_allclose(ours, arrays[row["ls_key"]], rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("peak", [0, 3, 5, 6, 10])
+def test_a_check_s_sensitivity_is_the_change_at_counts_that_far_away(peak: int) -> None:
+    teachers, setting = 10, {"threshold": 6.0, "sigma1": 2.0, "order": 3.0}
+    counts = np.arange(teachers + 1)
+    compared = np.stack([counts, 0.0 * counts], axis=1)
+    log_p = log_probability_answered(compared, 6.0, 2.0)
+    prices = rdp_threshold(log_p, 2.0, [3.0])[:, 0]
+    change = [
+        max(abs(prices[each] - prices[m]) for each in (m - 1, m + 1) if 0 <= each <= teachers)
+        for m in counts
+    ]
+    far = max(peak, teachers - peak)  # a vote beyond, the change at the end came a vote earlier
+    expected = [
+        max(change[m] for m in {peak - d, peak + d} if 0 <= m <= teachers) if d < far else 0.0
+        for d in range(teachers)
+    ]
+    votes = np.array([peak, 0, 0]) if peak else np.array([0.0, -1.0, -2.0])
+    found = local_sensitivity_threshold(votes, teachers, **setting)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert local_sensitivity_threshold([1, 0], 1, **setting).shape == (1,)  # of one teacher
 
 
 def true_sensitivity(prices: Array, distances: Array, num_teachers: int) -> Array:
