@@ -197,9 +197,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         places = grouped.rows_of(places)
         most = grouped.most
         models = self._models()
-        # Boosting fits all numbers, and takes the longest.
+        # Trees fit all numbers, and take the longest.
+        trees = ("boosting", "forest")
         rehearsed = [
-            each for each in models if not (isinstance(each, str) and each == "boosting")
+            each for each in models if not (isinstance(each, str) and each in trees)
         ] or models
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")

@@ -755,10 +755,10 @@ class StackRelease(StrEnum):
 
 
 #: Models of a stack, in the order in which they are fitted.
-STACKED = ("constant", "linear", "kernel", "boosting")
+STACKED = ("constant", "linear", "kernel", "boosting", "forest")
 
 #: Counts say more where a noisy label has less information than this, of 1 for a true one.
-LEAST_INFORMATION = 0.15
+LEAST_INFORMATION = 0.2
 
 
 def kept_information(*, epsilon: float, num_classes: int) -> float:

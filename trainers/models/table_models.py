@@ -222,7 +222,8 @@ class Inverted(Kept, Family):
     def names(self) -> tuple[str, ...]:
         """As in `Family`."""
         if not self.rounds:
-            return (type(self.estimator).__name__,)
+            name = type(self.estimator).__name__
+            return ("forest" if name == "ExtraTreesClassifier" else name,)
         leaves = self.estimator.max_leaf_nodes
         return tuple(f"boosting, {count} rounds of {leaves} leaves" for count in self.rounds)
 
