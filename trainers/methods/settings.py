@@ -755,7 +755,7 @@ class StackRelease(StrEnum):
 
 
 #: Models of a stack, in the order in which they are fitted.
-STACKED = ("constant", "linear", "kernel", "boosting", "forest")
+STACKED = ("constant", "linear", "kernel", "boosting")
 
 #: Counts say more where a noisy label has less information than this, of 1 for a true one.
 LEAST_INFORMATION = 0.2

@@ -16,8 +16,6 @@ Weights under which it is least mix the models, and an exponent calibrates the m
 * KERNEL: the same on smooth functions of the columns (`SmoothFunctions`).
 * BOOSTING: trees that learn which classes a release makes likelier, for single labels. Their
   probabilities are turned back through the channel.
-* FOREST: likewise trees split at random, of fewer rows, whose mean bears more noise (Geurts et al.,
-  "Extremely randomized trees", 2006).
 
 >>> evidence = LabelEvidence.of(np.log(0.1 + 0.8 * np.eye(2)[[0, 0, 1]]))
 >>> evidence.shares.round(2).tolist(), round(evidence.information, 2)
@@ -336,10 +334,6 @@ _RATE = 0.08
 #: Rows of a leaf: so many at least, more of noisy labels, and this share of all rows at most.
 _LEAST_LEAF = 20
 _LEAF_SHARE = 0.1
-#: Trees of a forest, and rows of their leaves at least, otherwise likewise.
-_FOREST = 100
-_LEAST_OF_FOREST = 5
-_SHARE_OF_FOREST = 0.05
 #: Trees of all classes together. Of more columns they take minutes and tell little, and so they do
 #: of directions of words alone.
 _MOST_TREES = 1000
@@ -479,19 +473,6 @@ def fit_trees(
     return _inverted(trees.fit(rows[places], labels, weights), evidence, rounds)
 
 
-def _forest(evidence: LabelEvidence, *, seed: int) -> Any:
-    from sklearn.ensemble import ExtraTreesClassifier
-
-    leaf = _LEAST_OF_FOREST / max(evidence.own - evidence.other, _TINY) ** 2
-    most = _SHARE_OF_FOREST * len(evidence.chances)
-    return ExtraTreesClassifier(
-        _FOREST,
-        min_samples_leaf=int(max(_LEAST_OF_FOREST, min(leaf, most))),
-        max_features=0.5,
-        random_state=seed,
-    )
-
-
 def fit_own(estimator: object, table: Table, evidence: Evidence, *, seed: int) -> Inverted:
     """Return a user's classifier fitted to rows, each with one class that a release favors."""
     if not isinstance(evidence, LabelEvidence):
@@ -617,11 +598,7 @@ def fit_and_predict(
     text_alone = isinstance(rows, SparseRows) and not len(rows.plain)
     trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS and not text_alone
     shapes = tree_shapes(evidence) if trees else []
-    few = len(rows) < _FOLDED_ROWS
     own = [model for model in models if not isinstance(model, str)]
-    forest = "forest" in models and few and not text_alone and bool(tree_shapes(evidence))
-    if forest and isinstance(evidence, LabelEvidence):
-        own.append(_forest(evidence, seed=seed))
 
     fits: list[Callable[[Table, Any], Family]] = []
     if "constant" in models:
@@ -637,8 +614,8 @@ def fit_and_predict(
     fits += [partial(fit_own, estimator, seed=seed) for estimator in own]
     if not fits:
         raise ValueError(
-            "the models are boosting alone or a forest, which learn from single labels of not too "
-            "many rows, classes and columns; add 'constant' or 'linear'"
+            "the models are boosting alone, which learns from single labels of not too many "
+            "classes and columns; add 'constant' or 'linear'"
         )
     told = itertools.count(1)
 
@@ -653,6 +630,7 @@ def fit_and_predict(
         families = fitted(table.only(~held), evidence.only(~held))
         return np.concatenate([family.predict(table.only(held)) for family in families])
 
+    few = len(rows) < _FOLDED_ROWS
     folds = evidence.folds(_FOLDS if few or not every_row else 2, seed=seed)
     held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
     if not all(held.any() and not held.all() for held in held_out):

@@ -222,8 +222,7 @@ class Inverted(Kept, Family):
     def names(self) -> tuple[str, ...]:
         """As in `Family`."""
         if not self.rounds:
-            name = type(self.estimator).__name__
-            return ("forest" if name == "ExtraTreesClassifier" else name,)
+            return (type(self.estimator).__name__,)
         leaves = self.estimator.max_leaf_nodes
         return tuple(f"boosting, {count} rounds of {leaves} leaves" for count in self.rounds)
 
