@@ -7,6 +7,8 @@ of cluster labels is `trainer.prior.source=clusters`. docs/reproduction.md has t
 Hardware: two cores, minutes a trial.
 """
 
+from typing import Any
+
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
@@ -15,6 +17,15 @@ from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource, PriorStudentConfig
 from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.training import as_changes, fast_training
+
+
+def lines(name: str, **changes: Any) -> tuple[Variant, ...]:
+    """Return three lines of these changes, each with a seed and a draw of noise of its own."""
+    return tuple(
+        Variant(name=f"{name}, {draw}", changes={"seed": draw, "noise.draw": draw, **changes})
+        for draw in range(3)
+    )
+
 
 SWEEP = Sweep(
     name="moment_students",
@@ -30,25 +41,16 @@ SWEEP = Sweep(
         ),
         performance=Performance(precision=Precision.AUTO, channels_last=True),
     ),
-    variants=tuple(
-        Variant(name=f"moment labels + student, {draw}", changes={"seed": draw, "noise.draw": draw})
-        for draw in range(3)
-    ),
+    variants=lines("moment labels + student"),
     space={"trainer.epsilon": Grid(0.1, 1.0)},
     presets={
         "fashion_mnist": Preset(
-            changes={
-                "method": "staged_moments",
-                "data.name": "fashion_mnist",
-                "trainer.prior.features": FeatureSet.PATCHES,
+            changes={"data.name": "fashion_mnist"},
+            variants=lines(
+                "moment labels in stages",
+                method="staged_moments",
+                **{"trainer.prior.features": FeatureSet.PATCHES},
                 **as_changes("trainer", fast_training(epochs=10, width=16)),
-            },
-            variants=tuple(
-                Variant(
-                    name=f"moment labels in stages, {draw}",
-                    changes={"seed": draw, "noise.draw": draw},
-                )
-                for draw in range(3)
             ),
         )
     },
@@ -56,9 +58,12 @@ SWEEP = Sweep(
         changes={
             "data.name": "digits",
             "audit.canaries": 100,
-            "trainer.labeled": 20,
-            **{f"trainer.{name}": value for name, value in FEW_DIGITS.items()},
         },
+        variants=lines(
+            "moment labels + student",
+            **{"trainer.labeled": 20},
+            **{f"trainer.{name}": value for name, value in FEW_DIGITS.items()},
+        ),
         space={"trainer.epsilon": Grid(4.0)},
     ),
 )
