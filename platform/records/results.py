@@ -183,6 +183,7 @@ class TrialRecord:
     def read(cls, path: Path) -> Self:
         """Return the record in a file."""
         content = read_json(path)
+        content.pop("reliability", None)  # earlier versions drew a figure of it
         try:
             record = cls(**content)
             if record.hash != path.stem:
