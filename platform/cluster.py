@@ -157,10 +157,14 @@ def _check_address(address: str) -> None:
 
 
 def capacity(*, private: bool = False) -> Capacity:
-    """Return the connected cluster's nodes; a private one never grows."""
+    """Return the connected cluster's nodes; a private one never grows.
+
+    One without any processor can only be meant to grow: its autoscaler reports seconds later.
+    """
     nodes = [node["Resources"] for node in known_nodes() if node["Alive"]]
     sizes = tuple((node.get("CPU", 0.0), node.get("GPU", 0.0)) for node in nodes)
-    return Capacity(nodes=sizes, grows=not private and _has_autoscaler())
+    grows = not any(cpus for cpus, _ in sizes) or _has_autoscaler()
+    return Capacity(nodes=sizes, grows=not private and grows)
 
 
 def place(
