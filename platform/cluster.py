@@ -200,7 +200,9 @@ def telling_of_lost_nodes(say: Callable[[str], None]) -> Iterator[None]:
     alive: dict[str, dict[str, float]] = {}
 
     def look() -> None:
-        while not over.wait(LOOK_SECONDS):
+        ended = False
+        while not ended:
+            ended = over.wait(LOOK_SECONDS)  # a last look, at what went just before the end
             for node in known_nodes():
                 if node["Alive"]:
                     alive[node["NodeID"]] = node["Resources"]
