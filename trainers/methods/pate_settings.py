@@ -168,7 +168,11 @@ class EnsembleConfig(_Models):
         """Teachers that an actor trains in a call, and that are lost together when it dies."""
         if self.kind in (TeacherKind.NEIGHBORS, TeacherKind.SMOOTH):
             return self.teachers
-        return {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5}.get(self.kind, 1)
+        # A GPU trains small networks in one step; together they fill it, and take little memory.
+        small = self.network.model in (ModelName.MLP, ModelName.SMALL_CNN)
+        networks = 8 if small else 1
+        kinds = {TeacherKind.PROBE: 100, TeacherKind.FOREST: 5, TeacherKind.NETWORK: networks}
+        return kinds.get(self.kind, 1)
 
     def facts(self) -> dict[str, Any]:
         """Return all that decides the votes, as plain values."""

@@ -5,10 +5,11 @@ while training, and the device is not waited for until an epoch ends.
 """
 
 import copy
+import itertools
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -201,6 +202,65 @@ class Training(Trainer):
             part.load_state_dict(state[name])
         self._generator.set_state(state["generator"].cpu())
         self.epoch_number = int(state["epoch"])
+
+
+def train_together(trainings: Sequence[Training], *, epochs: int) -> None:
+    """Train networks from their first epoch on, without evaluation.
+
+    On a GPU one recorded step is a step of all: its branches run side by side, so that small
+    networks fill a card which each by itself would leave idle. Elsewhere, and where steps can't be
+    recorded, they learn one after another, which gives the same networks.
+
+    Args:
+        trainings: Of one method, with as many labels each, so that their batches have one shape.
+        epochs: Number of epochs.
+
+    Raises:
+        TrainingDiverged: A loss is not finite.
+    """
+    record = trainings[0]._recorder()
+    if record is None or len(trainings) == 1:
+        for each in trainings:
+            for _ in range(epochs):
+                each.epoch()
+        return
+    streams = [_stream(trainings[0].device) for _ in trainings]
+
+    def loss(*batch: Tensor) -> Tensor:
+        # The gradients of a sum of losses of different networks are those of each.
+        here = None if streams[0] is None else torch.cuda.current_stream()
+        width = len(batch) // len(trainings)
+        losses = []
+        for number, (each, stream) in enumerate(zip(trainings, streams, strict=True)):
+            own = batch[number * width : (number + 1) * width]
+            if stream is None or here is None:
+                losses.append(each._loss_of_batch(*own))
+                continue
+            stream.wait_stream(here)
+            with torch.cuda.stream(stream):
+                losses.append(each._loss_of_batch(*own))
+            here.wait_stream(stream)
+        return torch.stack(losses).sum()
+
+    step = TrainingStep(loss, *(each._optimizer for each in trainings), record=record)
+    for _ in range(epochs):
+        for each in trainings:
+            each.epoch_number += 1
+            each.network.train()
+        total = torch.zeros((), device=trainings[0].device)
+        for parts in zip(*(each._batches() for each in trainings), strict=True):
+            total += step(*itertools.chain.from_iterable(parts))
+            for each in trainings:
+                if each._average is not None:
+                    each._average.update_parameters(each.network)
+        if not total.isfinite():
+            raise trainings[0]._diverged()
+    step.forget()
+
+
+def _stream(device: torch.device) -> torch.cuda.Stream | None:
+    # torch has no types here.
+    return torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
 
 
 class Classifying(Training):

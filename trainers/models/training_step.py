@@ -38,7 +38,7 @@ def cuda_graph(function: Callable[[], Tensor]) -> Callable[[], Tensor]:
 
 
 class TrainingStep:
-    """Takes a step for each batch: gradients of a loss, and a move of the optimizer.
+    """Takes a step for each batch: gradients of a loss, and a move of each optimizer.
 
     Recorded and plain steps are one function, `_take`. With a recorder, the first steps are plain
     ones, and so is a batch of another shape.
@@ -47,19 +47,19 @@ class TrainingStep:
     def __init__(
         self,
         loss: Callable[..., Tensor],
-        optimizer: Sgd | AdamW,
-        *,
+        *optimizers: Sgd | AdamW,
         record: Recorder | None = None,
     ) -> None:
         """Begin; `loss` takes the tensors of a batch and returns a number.
 
         Args:
             loss: Reads no number from the device, and draws nothing, if steps are recorded.
-            optimizer: An `Sgd` if steps are recorded.
+            *optimizers: One for each network that the loss is of; each an `Sgd` if steps are
+                recorded.
             record: Records steps, such as `cuda_graph`; None for plain steps.
         """
         self._loss = loss
-        self._optimizer = optimizer
+        self._optimizers = optimizers
         self._record = record
         self._taken = 0
         self._replay: Callable[[], Tensor] | None = None
@@ -87,10 +87,12 @@ class TrainingStep:
         torch.cuda.empty_cache()  # its memory is of no use for other recordings
 
     def _take(self, batch: tuple[Tensor, ...]) -> Tensor:
-        self._optimizer.zero_grad()
+        for optimizer in self._optimizers:
+            optimizer.zero_grad()
         loss = self._loss(*batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        self._optimizer.step()
+        for optimizer in self._optimizers:
+            optimizer.step()
         return loss.detach()
 
     def _beside(self, batch: tuple[Tensor, ...]) -> Tensor:
@@ -107,10 +109,11 @@ class TrainingStep:
 
     def _begin(self, batch: tuple[Tensor, ...]) -> None:
         assert self._record is not None
-        assert isinstance(self._optimizer, Sgd)
-        self._optimizer.keep_rates_on(batch[0].device)
+        for optimizer in self._optimizers:
+            assert isinstance(optimizer, Sgd)
+            optimizer.keep_rates_on(batch[0].device)
+            optimizer.zero_grad()
         self._batch = tuple(each.clone() for each in batch)
-        self._optimizer.zero_grad()
         self._replay = self._record(lambda: self._take(self._batch))
 
 

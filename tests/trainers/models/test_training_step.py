@@ -10,12 +10,20 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.methods.fixmatch import FixMatch
+from labeldp.trainers.methods.pate import TeacherVotes
+from labeldp.trainers.methods.pate_settings import EnsembleConfig, TeacherKind
 from labeldp.trainers.methods.settings import AlibiPriorConfig, PriorSettings, PriorSource
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
+from labeldp.trainers.settings.training import (
+    FixMatchConfig,
+    LearnerConfig,
+    Recipe,
+    TrainingDiverged,
+)
 from tests.trainers.models.test_learner import QUICK
 from tests.trainers.small_data import FEW_LABELS, ON_CPU, digits, small_images, trained
 
@@ -121,6 +129,45 @@ def test_own_networks_and_dropout_are_not_recorded(recorder: StandIn) -> None:
         config = LearnerConfig(epochs=1, **change)
         OnLabels(config, labels=labels.labels, data=data, seed=0, performance=ON_CPU).epoch()
     assert recorder.recordings == 0
+
+
+def teachers(performance: Performance, **settings: Any) -> tuple[TeacherVotes, Any]:
+    """Three teachers of small networks, and how they are called: two shards are equally large."""
+    data, labels = small_images(channels=3)
+    network = replace(QUICK, batch_size=20, **settings)
+    config = EnsembleConfig(kind=TeacherKind.NETWORK, teachers=3, queries=50, network=network)
+    shards = [
+        Shard(indices=rows, labels=labels[rows])
+        for rows in np.split(np.arange(len(labels)), [130, 260])
+    ]
+    return TeacherVotes(config=config, performance=performance), (range(3), shards, data)
+
+
+@pytest.mark.parametrize("recipe", [QUICK.recipe, replace(QUICK.recipe, average_decay=0.0)])
+def test_teachers_in_one_recorded_step_vote_as_one_after_another(
+    recorder: StandIn, recipe: Recipe
+) -> None:
+    vote, given = teachers(PLAIN, recipe=recipe)
+    expected = vote(*given)
+    assert recorder.recordings == 0
+    vote, given = teachers(replace(PLAIN, capture=True), recipe=recipe)
+    np.testing.assert_array_equal(vote(*given), expected)
+    epochs = QUICK.epochs
+    # One recording of the pair, and one of the teacher with a shard of another size.
+    assert recorder.recordings == 2
+    assert recorder.replays == (epochs * (130 // 20) - 3) + (epochs * (140 // 20) - 3)
+    vote, given = teachers(replace(PLAIN, capture=True), learning_rate=1e30)
+    with pytest.raises(TrainingDiverged):
+        vote(*given)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
+def test_a_cuda_graph_trains_several_teachers_as_each_by_itself() -> None:
+    on_gpu = replace(PLAIN, device=Device.CUDA)
+    vote, given = teachers(on_gpu)
+    expected = vote(*given)
+    vote, given = teachers(replace(on_gpu, capture=True))
+    assert (vote(*given) == expected).mean() > 0.95
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
