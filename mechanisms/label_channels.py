@@ -165,7 +165,7 @@ class GaussianFamily(Family):
     strongest: ClassVar[float] = 30.0
 
     def largest(self, strength: float) -> float:
-        """Return infinity: there is no largest ratio."""
+        """Return infinity, since the ratio of a normal law has no bound."""
         return math.inf
 
     def right_beyond(self, strength: float, threshold: Floats) -> Floats:

@@ -52,7 +52,7 @@ _NUMBERS_AT_ONCE = 10_000_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
-    """Who pays: persons, for all labels of their rows together, or each label for itself.
+    """Who pays for a release: each label, or each person for all of their labels.
 
     Attributes:
         persons: Number of each row's person [N]; None where each label pays for itself.

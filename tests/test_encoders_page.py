@@ -34,7 +34,8 @@ PAGE = (ROOT / "docs" / "encoders.md").read_text()
 RESULTS = Path("results", "moments_on_embeddings")
 #: Settings that make the sweep small; all others are as on the page.
 SMALL = ["trainer.epochs=2", "trainer.epsilon=[1,8]", "trainer.prior.landmarks=60"]
-TRAIN, TEST = 400, 100
+TRAIN = 400
+TEST = 100
 TOLD = "public encoder: my_encoder:build (weights "
 
 

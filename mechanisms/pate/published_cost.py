@@ -334,7 +334,7 @@ def local_sensitivity_threshold(
     prices = threshold_prices(
         num_teachers=num_teachers, threshold=threshold, sigma1=sigma1, order=order
     )
-    changes = np.pad(threshold_changes(prices), num_teachers)  # 0 where there is no such count
+    changes = np.pad(threshold_changes(prices), num_teachers)  # counts below 0 and above T: 0
     here = num_teachers + peak
     distances = np.arange(num_teachers)
     result: Floats = np.maximum(changes[here - distances], changes[here + distances])

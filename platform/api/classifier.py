@@ -197,10 +197,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         places = grouped.rows_of(places)
         most = grouped.most
         models = self._models()
-        # Trees fit all numbers, and take the longest.
-        trees = ("boosting", "forest")
+        # Boosting fits all numbers, and takes the longest.
         rehearsed = [
-            each for each in models if not (isinstance(each, str) and each in trees)
+            each for each in models if not (isinstance(each, str) and each == "boosting")
         ] or models
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")

@@ -342,9 +342,21 @@ def start_home(labels: SecretLabels, **settings: Any) -> LabelHome:
     time. Ray keeps the arguments, so that it can be made again if its process dies.
     """
     actor = beside_driver(HomeActor, max_restarts=DEATHS_ALLOWED, max_task_retries=DEATHS_ALLOWED)
-    home = cast(LabelHome, HomeProxy(actor.remote(labels, state=str(state_folder()), **settings)))
+    held_out = None if labels.held_out is None else _small(labels.held_out, labels.num_classes)
+    small = replace(labels, training=_small(labels.training, labels.num_classes), held_out=held_out)
+    home = cast(LabelHome, HomeProxy(actor.remote(small, state=str(state_folder()), **settings)))
     home.num_labels()  # a refusal of the vault is raised here, before any trial
     return home
+
+
+def _small(labels: NDArray[np.integer[Any]], num_classes: int) -> NDArray[np.integer[Any]]:
+    """Return labels in one byte each where they fit.
+
+    So few travel within the request that makes the actor, and need no place in Ray's object store,
+    which a home that is made again would depend on.
+    """
+    small = labels.astype(np.min_scalar_type(num_classes - 1))
+    return small if np.array_equal(small, labels) else labels  # for the vault to refuse
 
 
 def ask(reference: Any) -> Any:

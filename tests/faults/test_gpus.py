@@ -166,6 +166,14 @@ def growing_cluster(folder: Path) -> None:
     file.write_text(json.dumps(config))
     settings = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
     settings["AUTOSCALER_HEARTBEAT_TIMEOUT_S"] = "10"
+    # Ray misses five checks, three seconds apart, before a node counts as dead: these teachers end
+    # sooner.
+    settings |= {
+        "RAY_health_check_initial_delay_ms": "0",
+        "RAY_health_check_period_ms": "200",
+        "RAY_health_check_timeout_ms": "2000",
+        "RAY_health_check_failure_threshold": "1",
+    }
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", "--head", "--port=6379"]
     command += ["--node-ip-address=127.0.0.1", "--num-cpus=0", "--num-gpus=0"]
     command += ["--include-dashboard=false", "--disable-usage-stats"]
@@ -231,6 +239,7 @@ def test_a_sweep_waits_for_a_node_that_comes_and_goes(tmp_path: Path) -> None:
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["code"] == 0, found["said"]
     assert "trials wait for resources" in found["said"]
+    assert "(1 CPU + 1 GPU) is gone (" in found["said"]
     # The head, the node that was lost, and the one that came after it.
     assert found["seen"] == 3 and found["gone"]
     assert "16 trained in" in found["said"]

@@ -1,11 +1,9 @@
-"""Sweeps that may not go on: over budget, out of time, too large, on no cluster or server."""
+"""Sweeps that may not go on: over budget, out of time, too large, on no cluster of use."""
 
 import json
-import threading
 import time
 from collections.abc import Iterator
 from dataclasses import replace
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -15,11 +13,9 @@ import ray
 from labeldp.platform.settings.configuration import with_changes
 from labeldp.platform.settings.sweep import Grid, Resources, Sweep
 from labeldp.platform.sweep import open_sweep, plan
-from tests.faults.ensemble_sweep import SWEEP as ENSEMBLE
 from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, records, run_here
 from tests.faults.without_cluster import without_cluster
-from tests.platform.sweep.examples import a_sweep
 
 pytestmark = pytest.mark.ray_cluster
 
@@ -82,6 +78,15 @@ def test_a_sweep_that_runs_out_of_time_can_be_run_again(cluster: Any, tmp_path: 
     assert records(tmp_path) == []
 
 
+def test_a_trial_that_no_node_can_ever_hold(cluster: Any, tmp_path: Path) -> None:
+    base = with_changes(QUICK.base, {"performance.device": "cuda"})
+    sweep = replace(QUICK, base=base, resources=Resources(cpu=64))
+    code, said = run_here(sweep, "--results", str(tmp_path), "--address", cluster.address)
+    assert code == 3
+    assert "a trial needs 64 CPU + 1 GPU" in said and "but the nodes have 2 CPU + 0 GPU" in said
+    assert not (tmp_path / "vault.db").exists()
+
+
 def test_an_address_where_nothing_is(tmp_path: Path) -> None:
     started = time.monotonic()
     code, said = run_here(QUICK, "--results", str(tmp_path), "--address", "127.0.0.1:9")
@@ -104,67 +109,3 @@ def test_a_cluster_of_another_version_of_ray(
     code, said = run_here(QUICK, "--results", str(tmp_path), "--address", "auto")
     assert code == 2
     assert "2.59.0" in said and "2.60.0" in said and "the same versions" in said
-
-
-# Ensembles that can't be, and a tracking server that refuses.
-
-
-def test_more_teachers_than_labels_are_refused_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(open_sweep, "connected", None)
-    results = tmp_path / "results"
-    code, said = run_here(ENSEMBLE, "--results", str(results), "trainer.ensemble.teachers=1439")
-    assert code == 2 and "teachers is 1439, but there are 1438 labels" in said, said
-    assert not results.exists() and not (tmp_path / "votes").exists()
-
-
-def test_an_actor_that_fits_nowhere_is_refused(cluster: Any, tmp_path: Path) -> None:
-    sweep = replace(ENSEMBLE, teacher=Resources(cpu=1000))
-    results = tmp_path / "results"
-    code, said = run_here(sweep, "--results", str(results), "--address", cluster.address)
-    assert code == 3, said
-    assert "an actor that trains teachers needs 1000 CPU + 0 GPU on one node" in said
-    assert "the nodes have" in said and not records(results)
-
-
-def test_teachers_that_cannot_be_trained_are_named(cluster: Any, tmp_path: Path) -> None:
-    results = tmp_path / "results"
-    code, said = run_here(
-        ENSEMBLE,
-        *("--results", str(results), "--address", cluster.address),
-        *("trainer.ensemble.teachers=3", "trainer.threshold=2", "trainer.answers=10"),
-        "trainer.ensemble.network.learning_rate=1e30",
-    )
-    assert code == 1 and "Traceback" not in said, said
-    assert "3 of 3 teachers could not be trained; teacher" in said
-    assert "failed 3 times, the last time with: TrainingDiverged" in said
-    assert not records(results)
-
-
-@pytest.mark.filterwarnings("ignore::ResourceWarning")
-def test_a_server_that_refuses_the_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    sent: list[str] = []
-
-    class Refusing(BaseHTTPRequestHandler):
-        def _refuse(self) -> None:
-            sent.append(str(self.headers))
-            self.send_response(401)
-            self.end_headers()
-            self.wfile.write(b"not authenticated")  # MLflow's own way to refuse is plain text
-
-        do_GET = do_POST = _refuse
-
-        def log_message(self, *arguments: Any) -> None:
-            """Print nothing."""
-
-    monkeypatch.setenv("MLFLOW_TRACKING_TOKEN", "planted-token")
-    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", f"http://127.0.0.1:{server.server_address[1]}")
-        code, said = run_here(a_sweep(), "--results", str(tmp_path / "results"))
-        server.shutdown()
-    assert any("planted-token" in headers for headers in sent)
-    assert code == 2
-    assert "refuses us" in said and "MLFLOW_TRACKING_TOKEN" in said
-    assert "planted-token" not in said and "Traceback" not in said

@@ -96,6 +96,20 @@ RIGHT_ONCE = np.where(np.arange(12) == 4, LABELS, (LABELS + 1) % 3)
 DRAWS = 40_000
 
 
+def counts(epsilon: float, labels: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
+    """Counts of the same labels in as many groups as there are draws."""
+    made, groups = np.tile(RIGHT_ONCE, DRAWS), np.repeat(np.arange(DRAWS), len(labels))
+    generator, every = np.random.default_rng(seed), np.tile(labels, DRAWS)
+    return CorrectCount(epsilon=epsilon).release(every, made, groups, generator=generator)
+
+
+def neighbor() -> NDArray[np.int64]:
+    """Labels with one substituted: nothing is right any more."""
+    other = LABELS.copy()
+    other[4] = (other[4] + 1) % 3
+    return other
+
+
 def test_a_secure_count_is_that_of_the_sampler() -> None:
     """The sampler's law is tested in test_secure_noise."""
     one, other = (SecureGenerator(bits=np.random.default_rng(8)) for _ in range(2))
@@ -110,15 +124,9 @@ def test_a_secure_count_is_that_of_the_sampler() -> None:
 
 def test_a_count_is_as_private_as_it_says() -> None:
     def draw(epsilon: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Of one label each, which is right or not, in as many groups as there are draws."""
-        mechanism, every, made = CorrectCount(epsilon=epsilon), np.arange(DRAWS), np.zeros(DRAWS)
-        right, wrong = (
-            mechanism.release(
-                np.full(DRAWS, label), made.astype(int), every, generator=np.random.default_rng(2)
-            )
-            for label in (0, 1)
-        )
-        return np.clip(right, -8, 9) + 8, np.clip(wrong, -8, 9) + 8
+        one, other = counts(epsilon, LABELS, seed=2), counts(epsilon, neighbor(), seed=3)
+        low, high = -8, 9
+        return np.clip(one, low, high) - low, np.clip(other, low, high) - low
 
     assert_private(draw, epsilon=0.8)
     assert CorrectCount(epsilon=0.8).event == PureEvent(epsilon=0.8)
@@ -149,6 +157,18 @@ def test_a_sampling_error_is_the_wider_side_of_clopper_and_pearson(right: int) -
     assert noisy.sampling_error == pytest.approx(moved.sampling_error, rel=1e-12)
     of_count = AccuracyEstimate.from_count(right, examples=20, mechanism=CorrectCount(epsilon=0.5))
     assert of_count.count_scale == pytest.approx(2 / 20)
+
+
+def test_an_estimate_from_a_release_has_its_noise_divided_by_its_gain() -> None:
+    mechanism = RandomizedResponse(epsilon=1.0, num_classes=4)
+    values = np.array([0, 1, 2, 3] * 25)
+    found = AccuracyEstimate.from_release(values, np.zeros(100, dtype=np.int64), mechanism)
+    agreement = mechanism.agreement
+    noise = agreement.noise_std / 10
+    shared = AccuracyEstimate.from_mean(0.25, examples=100, count_scale=noise / 2**0.5)
+    assert found.accuracy == pytest.approx((0.25 - agreement.wrong) / agreement.gain)
+    error = np.hypot(shared.sampling_error, noise) / agreement.gain
+    assert found.sampling_error == pytest.approx(error, rel=1e-12)
 
 
 # Coverage: exact privacy on small cases, and coverage under bad distributions

@@ -8,19 +8,24 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
-from labeldp.mechanisms.additive_noise import GaussianNoise
+from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountNoise, AmountSums, ErrorSums
+from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.randomized_response import BitFlip, RandomizedResponse
 from labeldp.mechanisms.randomness import (
     OsEntropy,
     SecureEntropy,
+    SecureGenerator,
     discrete_laplace,
+    generator_for,
 )
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
+from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
-from tests.mechanisms.test_mechanisms import MECHANISMS
 
 WITH_SCALE: tuple[Callable[[float], Any], ...] = (
     lambda scale: GNMax(noise_std=scale),
@@ -64,13 +69,17 @@ def test_the_largest_noise_of_whole_numbers_shows_no_digit_of_what_it_hides() ->
 
 @pytest.mark.parametrize("epsilon", [2e-6, 1e-3, 500.0])
 def test_the_least_and_the_largest_epsilon_of_every_mechanism_can_be_drawn(epsilon: float) -> None:
-    labels, guesses = np.arange(30) % 3, np.linspace(0, 1, 30)
+    labels, scores = np.arange(30) % 3, np.random.default_rng(0).dirichlet(np.ones(3), 30)
+    places, guesses = np.arange(90).reshape(30, 3), np.linspace(0, 1, 30)
     requests: tuple[tuple[Any, ...], ...] = (
-        *(
-            (case.make(epsilon), *case.public(30))
-            for case in MECHANISMS.values()
-            if case.parameter == "epsilon"
-        ),
+        (LaplaceNoise(epsilon=epsilon, num_classes=3),),
+        (BitFlip(epsilon=epsilon, num_classes=3),),
+        (RandomizedResponse(epsilon=epsilon, num_classes=3),),
+        (SubsetSelection(epsilon=epsilon, num_classes=3),),
+        (StaircaseChannel(epsilon=epsilon), scores),
+        (RRWithPrior(epsilon=epsilon), np.full((30, 3), 1 / 3)),
+        (ClusterHistograms(epsilon=epsilon, num_classes=3), labels),
+        (ScoreHistogram(epsilon=epsilon), places),
         (CorrectCount(epsilon=epsilon), labels),
         (ErrorSums(epsilon=epsilon), guesses),
         *(
@@ -85,3 +94,8 @@ def test_the_least_and_the_largest_epsilon_of_every_mechanism_can_be_drawn(epsil
             vault = LabelVault(labels=labels, num_classes=classes)
             drawn = vault.release(mechanism, *public, noise=noise).values
             assert np.isfinite(drawn.astype(float)).all()
+
+
+def test_counts_are_drawn_exactly_by_a_vault() -> None:
+    generator = generator_for(CorrectCount(epsilon=1.0), OsEntropy(), "")
+    assert isinstance(generator, SecureGenerator)

@@ -5,12 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import label_moments
 from labeldp.mechanisms.accounting import L2_SENSITIVITY
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
-from labeldp.mechanisms.randomness import AnyGenerator, SecureEntropy
+from labeldp.mechanisms.randomness import AnyGenerator, SecureEntropy, SecureGenerator
 from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 6))
@@ -90,3 +91,13 @@ def test_counts_are_exact_without_noise_and_cover_empty_clusters() -> None:
     labels, clusters = np.array([0, 0, 2, 1, 2]), np.array([0, 0, 0, 2, 2])
     counts = mechanism.release(labels, clusters, generator=np.random.default_rng(1))
     np.testing.assert_array_equal(counts, [[2, 0, 1], [0, 0, 0], [0, 1, 1]])
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_noise_is_discrete_laplace_of_half_of_epsilon(secure: bool) -> None:
+    mechanism, labels = ClusterHistograms(epsilon=0.8, num_classes=2), torch.zeros(20_000).long()
+    bits = np.random.default_rng(0)
+    generator = SecureGenerator(bits=bits) if secure else bits
+    counts = mechanism.release(labels, torch.arange(20_000), generator=generator).numpy()
+    expected = math.sqrt(2 * math.exp(-0.4)) / (1 - math.exp(-0.4))
+    assert (counts - [1, 0]).std() == pytest.approx(expected, rel=0.03)

@@ -1,9 +1,16 @@
 """Bad input at a sweep's front door: refused before Ray starts, in one line, nothing touched."""
 
+import shutil
+
+import numpy as np
 import pytest
 
+from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder
-from tests.platform.sweep.examples import a_record
+from labeldp.platform.vault.vault_store import SqliteStore
+from labeldp.trainers.data.labelled_data import load
+from tests.platform.sweep.examples import a_charge, a_record
 from tests.sweeps.conftest import Door
 
 
@@ -14,6 +21,8 @@ from tests.sweeps.conftest import Door
         (["trainer.epsilom=1"], ["trainer.epsilom", "did you mean trainer.epsilon"]),
         (["trainer=1"], ["trainer is a section", "trainer.epsilon"]),
         (["trainer.epsilon"], ["'trainer.epsilon'", "key=value"]),
+        (["trainer.epochs=many"], ["trainer.epochs is 'many'"]),
+        (["trainer.epsilon=[1,two]"], ["trainer.epsilon is 'two'"]),
         (["trainer.noise=lapalce"], ["trainer.noise is 'lapalce'", "one of laplace"]),
         (["trainer.epsilon=-1"], ["epsilon is -1", "above 0"]),
         (["trainer.epsilon=[]"], ["trainer.epsilon is an empty list", "at least one"]),
@@ -39,6 +48,32 @@ def test_settings_are_refused(door: Door, arguments: list[str], words: list[str]
 
 
 # Results folders that a sweep cannot use: refused before Ray, in one line, nothing touched.
+
+
+def test_spending_of_earlier_starts_counts(door: Door) -> None:
+    loaded = load("digits")
+    folder = ResultsFolder(door.results, sweep="quickstart")
+    folder.identify(fingerprint=loaded.public.fingerprint)
+    store = SqliteStore(door.results / "vault.db")
+    vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
+    vault.release(LaplaceNoise(epsilon=1.0, num_classes=10))
+    limit = ("--max-epsilon-total", "1.2", "--only", "ALIBI")
+    line = door.refuse(*limit, "trainer.epsilon=0.5", code=4)
+    for word in ("budget is epsilon 1.2", "1 is spent", "would make it 1.5"):
+        assert word in line
+    with pytest.raises(AssertionError, match="Ray is about to start"):
+        door.refuse(*limit, "trainer.epsilon=1")
+
+
+def test_a_results_folder_whose_copy_went_on_is_refused(door: Door) -> None:
+    original = ResultsFolder(door.here / "original", sweep="quickstart")
+    store = SqliteStore(original.store)
+    shutil.copytree(original.path, door.results, dirs_exist_ok=True)
+    store.record(a_charge("r1"), np.arange(3), lines=0)
+    line = door.refuse()
+    assert "has lost 1 lines of its ledger" in line and "--moved" in line
+    with pytest.raises(AssertionError, match="Ray is about to start"):
+        door.refuse("--moved")
 
 
 def test_results_below_a_file_are_refused(door: Door) -> None:

@@ -368,7 +368,10 @@ DROPPED = "sentences (data.text=drop)"
 
 
 def why_left_out(name: str, column: NDArray[Any], *, text: TextColumns) -> str:
-    """Return why a column of training rows (see `learned_values`) is no feature; "" for one."""
+    """Return the reason to leave a column of training rows out; an empty text to keep it.
+
+    The column is as `learned_values` returns it.
+    """
     if text is not TextColumns.CATEGORY and is_sentences(column):
         return DROPPED if text is TextColumns.DROP else ""
     why = identifier(name, column)

@@ -16,6 +16,7 @@ import re
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
+from csv import writer
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 #: Types are found within a block; Arrow takes no larger ones.
 _LARGEST_BLOCK = 1 << 30
 MOST_COLUMNS = 20_000
+#: Bytes of a workbook's cell in memory: its place in a row, and its text.
+_PER_CELL = 16
 #: Arrow's threads may outlive a read, and then abort a process that ends; its `read` needs
 #: `use_threads=False`, too.
 _ALONE = {"pre_buffer": False}
@@ -171,23 +174,34 @@ def _utf8(content: bytes, encoding: str | None, file: Path) -> bytes:
 
 def _saved_as_csv(opened: BinaryIO, file: Path) -> bytes:
     """The first sheet of a workbook as a `.csv`, so that both are read alike."""
-    import pandas as pd
-
     try:
-        with zipfile.ZipFile(opened) as archive:
-            check_archive(file, archive)
-        cells = pd.read_excel(opened, header=None, dtype=object, na_filter=False, engine="openpyxl")
-    except FileRefused:
-        raise
-    except ImportError:
+        from openpyxl import load_workbook
+    except ModuleNotFoundError:
         raise DataFileError(
             f"{file} is a workbook, and openpyxl is not installed: pip install openpyxl, "
             "or save the sheet as .csv"
         ) from None
+    try:
+        with zipfile.ZipFile(opened) as archive:
+            check_archive(file, archive)
+        sheet = load_workbook(opened, read_only=True, data_only=True).worksheets[0]
+        sheet.reset_dimensions()  # those that it states may be of an earlier version
+        rows = list[Sequence[Any]]()
+        width = 0
+        for row in sheet.iter_rows(values_only=True):
+            if set(row) - {None}:
+                rows.append(row)
+                check_width(file, width := max(width, len(row)))
+                check_unpacked(file, len(rows) * width * _PER_CELL)
+    except FileRefused:
+        raise
     except Exception as error:  # openpyxl raises many kinds on damaged files
         raise DataFileError(f"{file} can't be read as .xlsx ({first_line(error)})") from error
-    filled = cells[(cells != "").any(axis=1)].replace("\n", " ", regex=True)
-    return bytes(filled.to_csv(header=False, index=False).encode())
+    text = io.StringIO()
+    for row in rows:
+        cells = ["" if cell is None else str(cell).replace("\n", " ") for cell in row]
+        writer(text).writerow([*cells, *[""] * (width - len(cells))])
+    return text.getvalue().encode()
 
 
 def _explained(file: Path, size: int, error: Exception) -> str:

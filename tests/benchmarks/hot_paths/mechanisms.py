@@ -59,7 +59,10 @@ def _posterior(scratch: Path) -> Work:
 
 # Directions of a kernel.
 
-_EMBEDDED, _WIDTH, _LANDMARKS, _COMPARED = 10_000, 100, 400, 20
+_EMBEDDED = 10_000
+_WIDTH = 100
+_LANDMARKS = 400
+_COMPARED = 20
 
 
 def _features() -> torch.Tensor:

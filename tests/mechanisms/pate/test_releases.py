@@ -18,12 +18,16 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
+    QueryCosts,
+    confident_gnmax_costs,
+    gnmax_costs,
 )
 from labeldp.mechanisms.pate.aggregators import (
     ConfidentGNMax,
     GNMax,
     InteractiveGNMax,
     LNMax,
+    surprise_counts,
 )
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.published_cost import (
@@ -151,6 +155,36 @@ def test_the_likelihood_of_all_answers_stays_within_the_price_of_the_moved_queri
             assert 0 < each.sum() <= most_allowed
 
 
+@pytest.mark.parametrize("aggregator", AGGREGATORS[:3])
+def test_a_charge_is_the_most_that_a_release_can_cost(
+    aggregator: RequestedAggregator,
+) -> None:
+    request = PateAnswers(aggregator=aggregator, queries=50, max_answers=20)
+    delta = 0.0 if isinstance(aggregator, LNMax) else 1e-5
+    charged = epsilon_of([request.event], delta=delta)
+    for seed in range(5):
+        costs = private_costs([answered(request, votes_of_100_teachers(seed=seed))], delta=1e-5)
+        assert costs["realised"] <= charged
+        assert costs["realised_data_independent"] <= charged
+
+
+def costs_of(
+    aggregator: Any, votes: NDArray[np.int64], scores: Any, accounting: Accounting
+) -> QueryCosts:
+    """By the functions of `accounting`, with every parameter named."""
+    if isinstance(aggregator, GNMax):
+        return gnmax_costs(votes, noise_std=aggregator.noise_std, accounting=accounting)
+    return confident_gnmax_costs(
+        votes,
+        threshold=aggregator.threshold,
+        sigma1=aggregator.sigma1,
+        sigma2=aggregator.sigma2,
+        check_counts=None if scores is None else surprise_counts(votes, scores),
+        check_noise=getattr(aggregator, "check_noise", CheckNoise.ON_MAXIMUM),
+        accounting=accounting,
+    )
+
+
 @pytest.mark.parametrize(
     "aggregator",
     [*AGGREGATORS[:2], AGGREGATORS[3], replace(CONFIDENT, check_noise=CheckNoise.PER_CLASS)],
@@ -172,7 +206,7 @@ def test_private_costs_are_the_aggregators_own_of_the_queries_that_were_looked_a
     found = private_costs([run], delta=1e-5)
     scores = scores if scores is None else scores[:seen]
     own, published = (
-        aggregator.costs(votes[:seen], accounting, student_scores=scores)
+        costs_of(aggregator, votes[:seen], scores, accounting)
         for accounting in (Accounting.DECISION, Accounting.COUNTS)
     )
     answers = released[:seen, BY_TEACHERS] == 1
@@ -206,6 +240,15 @@ def test_decisions_are_charged_less_than_their_counts() -> None:
         counts = epsilon_of([GaussianEvent(noise_multiplier=event.noise_multiplier)], delta=1e-5)
         assert epsilon_of_counts([request], delta=1e-5) == counts
         assert epsilon_of([event], delta=1e-5) <= counts
+    quiet = ConfidentGNMax(threshold=200.0, sigma1=800.0, sigma2=240.0)
+    request = PateAnswers(aggregator=quiet, queries=1000, max_answers=300)
+    assert epsilon_of([request.event], delta=1e-5) == pytest.approx(0.325, abs=5e-4)
+    assert epsilon_of_counts([request], delta=1e-5) == pytest.approx(0.376, abs=5e-4)
+    # Two rounds, or a bound that is published beside them, are one event with both prices.
+    both = composed([request.event, request.event, GaussianEvent(noise_multiplier=50.0)])
+    assert isinstance(both, DecisionEvent)
+    listed = [request.event, request.event, GaussianEvent(noise_multiplier=50.0)]
+    assert epsilon_of([both], delta=1e-5) == pytest.approx(epsilon_of(listed, delta=1e-5))
 
 
 def a_published_cost(
@@ -252,18 +295,22 @@ def test_a_published_bound_is_that_of_the_queries_that_were_looked_at(
     released = answered(request, votes).released
     seen = looked_at(released)
     assert seen < 50
-    tail = published.tail
-    drawn = ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess)
-    stated: dict[str, Any] = {"delta": delta, "order": order, "tail": tail, "noise": drawn}
-    for conversion in Conversion:
-        found = published.sanitize(
+    for share, conversion in zip((1, 2), Conversion, strict=True):
+        tail = share * published.tail
+        drawn = ReleaseNoise.public(order=order, tail=tail, sensitivity_guess=guess)
+        changed = replace(published, tail=tail, publishing_noise=drawn)
+        assert share == 2 or changed == published
+        found = changed.sanitize(
             votes, released, generator=np.random.default_rng(3), conversion=conversion
         )
         assert found == release_epsilon(
             votes[:seen],
             **noise,
-            **stated,
             answered=released[:seen, BY_TEACHERS] == 1 if aggregator is CONFIDENT else None,
+            delta=delta,
+            order=order,
+            tail=tail,
+            noise=drawn,
             conversion=conversion,
             generator=np.random.default_rng(3),
         )

@@ -1,9 +1,11 @@
 """classifier: scikit-learn's own checks, what is paid and said, bad input, saved models."""
 
 import copy
+import os
 import pickle
 import warnings
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -64,6 +66,21 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
 def quick(**parameters: Any) -> LabelPrivateClassifier:
     settings = {"method": "randomized_response", "classes": 3, "settings": QUICK, **parameters}
     return LabelPrivateClassifier(random_state=0, **settings)
+
+
+def in_a_fork(ask: Callable[[], object]) -> str:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        try:
+            os.write(writer, str(ask()).encode())
+        except BaseException as error:
+            os.write(writer, f"{type(error).__name__}: {error}".encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with open(reader) as answer:
+        return answer.read()
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if name != "no_privacy"])
@@ -191,6 +208,14 @@ def linear(**parameters: Any) -> LabelPrivateClassifier:
     )
 
 
+def test_missing_numbers_of_any_kind_of_column_are_taken() -> None:
+    table = pd.DataFrame(X, columns=list("abcdef"))
+    table["count"] = pd.array([None, *range(1, len(X))], dtype="Int64")
+    assert linear().fit(table, Y).total_epsilon_ == 1.0
+    as_floats = table.astype({"count": float})
+    assert linear().fit(as_floats, Y).total_epsilon_ == 2.0
+
+
 def test_noise_is_fresh_unless_a_seed_is_set_and_reported() -> None:
     one, other = (quick().fit(X, Y) for _ in range(2))
     assert (one.predict_proba(X) != other.predict_proba(X)).any()
@@ -278,6 +303,16 @@ def test_bad_input_is_refused_before_anything_is_paid(
     with pytest.raises(ValueError, match=says):
         quick(**{"vault": vault, "settings": None, **parameters}).fit(rows, labels)
     assert vault.charges() == []
+
+
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
+def test_a_fork_with_unknown_fits_is_refused_or_warned() -> None:
+    own, shared = quick().fit(X, Y), SharedVault()
+    said = in_a_fork(partial(quick(vault=shared).fit, X[:90], Y[:90]))
+    assert "TypeError" in said and "is a fork of it" in said and "SharedVault(FOLDER)" in said
+    said = in_a_fork(partial(own.fit, X[:90], Y[:90]))
+    assert "PrivacyNotCounted: the total counts this process alone" in said
+    assert not shared.charges() and own.total_epsilon_ == 2.0
 
 
 @pytest.mark.parametrize(

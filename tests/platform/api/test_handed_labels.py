@@ -17,24 +17,26 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import (
+    AdaBoostRegressor,
     BaggingClassifier,
     BaggingRegressor,
     StackingClassifier,
     VotingClassifier,
 )
-from sklearn.feature_selection import SelectFromModel, SelectKBest
+from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest
 from sklearn.linear_model import LogisticRegression, RANSACRegressor, Ridge
 from sklearn.model_selection import (
     FixedThresholdClassifier,
     GridSearchCV,
     KFold,
     RandomizedSearchCV,
+    TunedThresholdClassifierCV,
     cross_val_predict,
     cross_val_score,
     cross_validate,
     permutation_test_score,
 )
-from sklearn.multiclass import OneVsRestClassifier
+from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
 from sklearn.multioutput import (
     ClassifierChain,
     MultiOutputClassifier,
@@ -43,6 +45,7 @@ from sklearn.multioutput import (
 )
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardScaler, TargetEncoder
+from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils import all_estimators
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
@@ -138,14 +141,23 @@ CHANGING: dict[str, Callable[[Any], Any]] = {
     "BaggingClassifier": partial(BaggingClassifier, bootstrap=False),
     "StackingClassifier": lambda model: StackingClassifier([("a", model)], cv=FOLDS),
     "OneVsRestClassifier": OneVsRestClassifier,
+    "OneVsOneClassifier": OneVsOneClassifier,
+    "OutputCodeClassifier": partial(OutputCodeClassifier, random_state=0),
     "CalibratedClassifierCV": partial(CalibratedClassifierCV, cv=FOLDS),
     "OfAUser": OfAUser,
 }
+#: They hand tokens on, though they would learn from labels.
+LEARNING: dict[str, Callable[[Any], Any]] = {
+    "SelfTrainingClassifier": SelfTrainingClassifier,
+    "SelectFromModel": SelectFromModel,
+    "RFE": RFE,
+    "TunedThresholdClassifierCV": partial(TunedThresholdClassifierCV, cv=FOLDS),
+}
 
 
-@pytest.mark.parametrize("name", [*CHANGING, "SelectFromModel"])
+@pytest.mark.parametrize("name", [*CHANGING, *LEARNING])
 def test_labels_in_a_wrapper_are_refused_before_anything_is_paid(name: str) -> None:
-    vault, wrap = SharedVault(), CHANGING.get(name, SelectFromModel)
+    vault, wrap = SharedVault(), (CHANGING | LEARNING)[name]
     with pytest.raises(ValueError, match=rf"^{name} hands the labels to fit.* y=vault\.tokens"):
         wrap(private(vault=vault)).fit(X, Y)
     with pytest.raises(ValueError, match=f"^{name} hands the labels"):
@@ -182,7 +194,10 @@ def test_threads_whose_origin_the_stack_does_not_show_are_refused(wrapper: Any) 
     ("wrapper", "amounts"),
     [
         (TransformedTargetRegressor(transformer=StandardScaler()), AMOUNTS[:, 0]),
+        (TransformedTargetRegressor(func=np.log1p, inverse_func=np.expm1), AMOUNTS[:, 0]),
         (RANSACRegressor(min_samples=50), AMOUNTS[:, 0]),
+        (AdaBoostRegressor(), AMOUNTS[:, 0]),
+        (BaggingRegressor(), AMOUNTS[:, 0]),
         (RegressorChain(Ridge()), AMOUNTS),
     ],
 )

@@ -2,6 +2,7 @@
 
 import json
 import math
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -71,6 +72,29 @@ def test_counts_with_the_noise_of_w3c_teach_a_model(
     assert asked["scale"].iloc[0] == 2 * features.shape[1] / epsilon
     model = fit_histograms(features, counted(features, asked, bought), epsilon=epsilon)
     assert roc_auc_score(theirs, model.predict_proba(others)[:, 1]) >= least
+
+
+def eight_bins(features: pd.DataFrame, *, scale: float) -> pd.DataFrame:
+    rows = list[tuple[Any, ...]]()
+    for name, column in features.items():
+        if column.dtype.kind in "if":
+            cuts = np.unique(np.quantile(column, np.linspace(0, 1, 9)[1:-1])).tolist()
+            rows += [(name, low, high, None) for low, high in pairwise([None, *cuts, None])]
+        else:
+            rows += [(name, None, None, each) for each in column.value_counts().index[:7]]
+            rows += [(name, None, None, None)] * (column.nunique() > 7)
+    return pd.DataFrame(rows, columns=["column", "low", "high", "category"]).assign(scale=scale)
+
+
+@pytest.mark.benchmark
+def test_the_plan_is_not_worse_than_eight_bins(log: tuple[Any, ...]) -> None:
+    features, bought, *_ = log
+    plan = planned_buckets(features, epsilon=1.0)
+    found = []
+    for asked in (plan, eight_bins(features, scale=plan["scale"].iloc[0])):
+        read = read_histograms(counted(features, asked, bought))
+        found.append(roc_auc_score(bought, labels_of_counts(features, read)[:, 1]))
+    assert found[0] >= found[1]
 
 
 def a_table(rows: int = 4000) -> tuple[pd.DataFrame, Any]:

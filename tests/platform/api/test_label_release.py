@@ -32,6 +32,13 @@ def test_soft_labels_are_the_posterior_and_the_loss_has_its_gradient(method: str
     torch.testing.assert_close(gradient, expected)
 
 
+def test_without_much_noise_a_release_is_the_labels() -> None:
+    labels = np.array(CLASSES)[np.random.default_rng(0).integers(3, size=200)]
+    for method in SINGLE:
+        release = privatize(labels, epsilon=40.0, classes=CLASSES, method=method)
+        assert (np.array(CLASSES)[release.soft_labels().argmax(1)] == labels).all()
+
+
 def test_a_refused_release_names_no_label() -> None:
     with pytest.raises(ValueError, match=r"1 labels are not among the classes no, yes") as caught:
         privatize(["no", "Zwetschge"], epsilon=1.0, classes=["no", "yes"])
@@ -59,6 +66,11 @@ def test_arguments_of_other_kinds_are_refused(given: dict[str, Any], says: str) 
     right: dict[str, Any] = {"labels": ["no", "yes"], "epsilon": 1.0, "classes": ["no", "yes"]}
     with pytest.raises(ValueError, match=says):
         privatize(**{**right, **given})
+
+
+def test_a_number_of_classes_names_them() -> None:
+    release = privatize(np.array([2, 0, 1]), epsilon=40.0, classes=3)
+    assert release.classes == (0, 1, 2) and release.soft_labels().argmax(1).tolist() == [2, 0, 1]
 
 
 @pytest.mark.parametrize(

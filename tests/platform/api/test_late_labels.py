@@ -148,6 +148,25 @@ def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
         fit_release(tables[:1], releases)
 
 
+@pytest.mark.parametrize("persons", [False, True])
+def test_whole_numbers_that_a_file_has_as_floats_are_known(
+    persons: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    release = "--id-column id --label-column bought --vault vault --epsilon 1".split()
+    release += ["--person-column", "person"] if persons else []
+    for week, kind in enumerate((int, float)):
+        features, labels = a_week((100 if persons else 50) * week, 100, seed=week)
+        labels["person"] = np.arange(100).astype(kind)
+        for name, table in (("features", features), ("labels", labels)):
+            table.assign(id=table.id.astype(kind)).to_csv(f"{name}{week}.csv", index=False)
+        asked = ("--id-column", "id", "--method", "subset", "--classes", "no,yes")
+        ran("request", f"features{week}.csv", *asked, "-o", f"q{week}")
+        given = (f"labels{week}.csv", *release, "--request", f"q{week}", "-o", f"r{week}")
+        found = ran("release", *given)
+    assert (found["known"], found["total_epsilon"]) == (100 if persons else 50, 2.0)
+
+
 @pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
 def test_fits_of_a_vault_with_names_have_cohorts(tmp_path: Path) -> None:
     def fit(first: int, **more: Any) -> None:

@@ -38,6 +38,8 @@ from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.settings.methods import NAMED, RELEASED
 from labeldp.trainers.data.columns import class_name
+from tests.platform.cli.asked import answer as ran
+from tests.platform.cli.asked import refusal, words
 
 PERSONS, EACH, CLASSES = 40, 5, 3
 ROWS = PERSONS * EACH
@@ -248,8 +250,6 @@ def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
     for unknown in (unlabeled.dropna(), blank):
         with pytest.raises(ValueError, match="4 of 200 ids of the request have no person in the"):
             answer(unknown, request, None, **given, missing="0")
-    with pytest.raises(ValueError, match="can't hold both labels and persons"):
-        answer(labels, request, None, **{**given, "person_column": "label"})
     plain = {**given, "person_column": None}
     with pytest.raises(ValueError, match=r"this vault counts persons.*--person-column"):
         answer(labels, request, None, **plain)
@@ -393,3 +393,22 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
         model = LabelPrivateClassifier(**{**given, **refused, "estimator": None})
         with pytest.raises(ValueError, match="groups are given, and"):
             model.fit(rows, labels, groups=persons)
+
+
+def test_commands_release_for_persons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    ran("data", "make", "conversions", "--rows", "1500", "-o", "log")
+    persons = pd.read_parquet("log/labels.parquet").person.nunique()
+    asking = "--id-column id --method moments --classes no,yes -o request"
+    ran("request", "log/features.parquet", *asking.split())
+    release = "release log/labels.parquet --id-column id --label-column bought".split()
+    release += "--request request --epsilon 1 --person-column person".split()
+    assert "can't hold both labels and persons" in refusal(*release[:-1], "bought", "--dry-run")
+    told = words(*release, "--dry-run")
+    assert f"moments of 1,500 labels of {persons} persons, epsilon 1 at delta" in told
+    assert "the person that has paid most" in told
+    found = ran(*release, "-o", "release")
+    assert (found["rows"], found["persons"], found["epsilon"]) == (1500, persons, pytest.approx(1))
+    fit = "fit log/features.parquet --release release --estimator logistic -o model"
+    assert ran(*fit.split())["epsilon"] == found["epsilon"]
+    assert f"for each of {persons} persons" in words("ledger", "log/labels.vault")

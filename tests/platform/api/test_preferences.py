@@ -46,12 +46,18 @@ def test_a_reward_agrees_with_preferences(
     assert model.epsilon_ == pytest.approx(epsilon, rel=1e-6) and model.delta_ == delta
     assert "for each of 6,000 pairs" in str(model.ledger_[0])
     assert model.guarantee_.startswith("label differential privacy")
-    assert "a guess of a choice at even odds" in model.guarantee_
     found, swapped = model.predict_proba(A, B), model.predict_proba(B, A)
     assert (found[:, 0] + swapped[:, 0] == 1).all() and (found == swapped[:, ::-1]).all()
     assert np.array_equal(found[:, 0] > 0.5, model.score(A) > model.score(B))
     again = pickle.loads(pickle.dumps(model))
     assert np.array_equal(again.score(A), model.score(A))
+
+
+def test_a_ledger_of_preferences_counts_pairs(tmp_path: Path) -> None:
+    vault = str(tmp_path / "vault")
+    model = LabelPrivatePreferences(epsilon=1.0, vault=vault).fit(A[:50], B[:50], PREFERS[:50])
+    assert "a guess of a choice at even odds" in model.guarantee_
+    assert "epsilon 1 for each of 50 pairs" in words("ledger", vault)
 
 
 def test_a_reward_may_be_curved() -> None:

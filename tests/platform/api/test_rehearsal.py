@@ -11,29 +11,36 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
 from sklearn.ensemble import (
+    AdaBoostClassifier,
+    BaggingClassifier,
+    ExtraTreesClassifier,
     GradientBoostingClassifier,
     HistGradientBoostingClassifier,
     HistGradientBoostingRegressor,
     RandomForestClassifier,
+    VotingClassifier,
 )
 from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import (
     LinearRegression,
     LogisticRegression,
+    LogisticRegressionCV,
     SGDClassifier,
 )
 from sklearn.metrics import roc_auc_score
-from sklearn.naive_bayes import GaussianNB, MultinomialNB
+from sklearn.naive_bayes import BernoulliNB, GaussianNB, MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PowerTransformer
-from sklearn.svm import SVC, NuSVC
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.svm import SVC, LinearSVC, NuSVC
+from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
+from labeldp.trainers.methods.any_model import drawn
 from labeldp.trainers.models.trained_model import load_model
 
 GENERATOR = np.random.default_rng(0)
@@ -84,45 +91,43 @@ def test_each_row_is_seen_once_and_as_it_is() -> None:
     assert any(np.array_equal(seen, rows) for seen in Remembers.seen)
 
 
-class Infinite(LinearRegression):  # type: ignore[misc]  # scikit-learn has no types
-    def predict(self, rows: NDArray[Any]) -> NDArray[np.float64]:
-        return np.full(len(rows), np.inf)
+def test_draws_have_the_shares_of_the_probabilities_and_every_class() -> None:
+    soft = np.random.default_rng(0).dirichlet([5, 3, 0.01], size=2000)
+    shares = np.bincount(drawn(soft, seed=0)) / 2000
+    assert shares == pytest.approx(soft.mean(0), abs=0.005)
+    absent = np.column_stack([soft[:, :2] / soft[:, :2].sum(1, keepdims=True), np.zeros(2000)])
+    assert np.bincount(drawn(absent, seed=0, least=5)).min() == 5
 
 
-def of_classes(method: str, classes: Any = 3, **given: Any) -> LabelPrivateClassifier:
-    return LabelPrivateClassifier(method, epsilon=14.0, classes=classes, **given)
-
-
-def of_amounts(estimator: Any, method: str = "auto") -> LabelPrivateRegressor:
-    return LabelPrivateRegressor(3.0, (-9, 9), method=method, estimator=estimator)
-
-
-#: Of one row a class of its own, which all that is known does not rule out.
-RARE = (np.arange(240) == 3).astype(int)
-NETWORK = {"ensemble.kind": "network", "ensemble.network.model": "small_cnn"}
-UNABLE: list[tuple[Any, Any]] = [
-    (of_classes("subset", estimator=LogisticRegression), Y),
-    (of_classes("subset", estimator=MultinomialNB()), Y),
-    (of_classes("subset", "publish", estimator=MultinomialNB()), Y),
-    (of_classes("moment_labels", estimator=SVC()), Y),
-    (of_classes("moment_labels", estimator=KNeighborsClassifier(500)), Y),
-    (of_classes("alibi", settings={"model": "small_cnn", "dropout": 0.0, "epochs": 1}), Y),
-    (of_classes("alibi", settings={"augment": True, "epochs": 1}), Y),
-    (of_classes("pate", settings=NETWORK), Y),
-    (of_classes("moment_labels", 2, estimator=NuSVC(probability=True)), RARE),
-    (of_classes("subset", 2, estimator=NuSVC(probability=True)), RARE),
-    (of_amounts(LogisticRegression(), "sums"), X[:, 0]),
-    (of_amounts(LogisticRegression(), "randomized_response"), X[:, 0]),
-    (of_amounts(Infinite()), np.zeros(240)),
-    (of_amounts(TransformedTargetRegressor(transformer=PowerTransformer("box-cox"))), RARE),
-]
-
-
-@pytest.mark.parametrize(("model", "labels"), UNABLE)
-def test_what_cannot_learn_is_refused_before_a_charge(model: Any, labels: Any) -> None:
+@pytest.mark.parametrize(
+    ("method", "given"),
+    [
+        ("subset", {"estimator": LogisticRegression}),
+        ("subset", {"estimator": MultinomialNB()}),
+        ("moment_labels", {"estimator": SVC()}),
+        ("moment_labels", {"estimator": KNeighborsClassifier(500)}),
+        ("alibi", {"settings": {"model": "small_cnn", "dropout": 0.0, "epochs": 1}}),
+        ("alibi", {"settings": {"augment": True, "epochs": 1}}),
+        ("pate", {"settings": {"ensemble.kind": "network", "ensemble.network.model": "small_cnn"}}),
+    ],
+)
+@pytest.mark.parametrize("classes", [3, "publish"])
+def test_what_cannot_learn_is_refused_before_a_charge(
+    method: str, given: dict[str, Any], classes: Any
+) -> None:
     vault = SharedVault()
-    with pytest.raises(ValueError, match=r"the model can't learn|is a classifier|give an instance"):
-        model.set_params(vault=vault).fit(X, labels)
+    with pytest.raises(ValueError):
+        LabelPrivateClassifier(method, epsilon=1.0, classes=classes, vault=vault, **given).fit(X, Y)
+    assert not vault.charges()
+
+
+@pytest.mark.parametrize("method", ["sums", "randomized_response"])
+def test_a_classifier_for_amounts_is_refused_before_a_charge(method: str) -> None:
+    vault = SharedVault()
+    with pytest.raises(ValueError, match="is a classifier"):
+        LabelPrivateRegressor(
+            bounds=(-9, 9), method=method, estimator=LogisticRegression(), vault=vault
+        ).fit(X, X[:, 0])
     assert not vault.charges()
 
 
@@ -195,6 +200,37 @@ def test_a_saved_model_predicts_classes_of_their_own_type(
     model.save(tmp_path)
     predicted, kept = model.predict(X), load_model(tmp_path).predict(X)
     assert kept.dtype == predicted.dtype and np.array_equal(kept, predicted)
+
+
+class Infinite(LinearRegression):  # type: ignore[misc]  # scikit-learn has no types
+    def predict(self, rows: NDArray[Any]) -> NDArray[np.float64]:
+        return np.full(len(rows), np.inf)
+
+
+@pytest.mark.parametrize("method", ["moment_labels", "subset"])
+def test_what_cannot_learn_from_rare_classes_is_refused_before_a_charge(method: str) -> None:
+    vault = SharedVault()
+    model = LabelPrivateClassifier(
+        method, epsilon=14.0, classes=2, estimator=NuSVC(probability=True), vault=vault
+    )
+    with pytest.raises(ValueError, match="the model can't learn from X"):
+        model.fit(X, (np.arange(240) == 3).astype(int))
+    assert not vault.charges()
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        Infinite(),
+        TransformedTargetRegressor(LinearRegression(), transformer=PowerTransformer("box-cox")),
+    ],
+)
+def test_what_cannot_learn_equal_amounts_is_refused_before_a_charge(estimator: Any) -> None:
+    vault = SharedVault()
+    model = LabelPrivateRegressor(epsilon=3.0, bounds=(0, 9), estimator=estimator, vault=vault)
+    with pytest.raises(ValueError, match="the model can't learn from X"):
+        model.fit(X, np.zeros(240))
+    assert not vault.charges()
 
 
 @pytest.mark.parametrize(
@@ -271,22 +307,47 @@ def test_a_refused_fit_leaves_nothing_in_its_vault(tmp_path: Path) -> None:
 
 LEARNERS = [
     LogisticRegression(),
+    LogisticRegressionCV(cv=3),
     SGDClassifier(loss="log_loss", random_state=0),
     GaussianNB(),
+    BernoulliNB(),
     KNeighborsClassifier(30),
     DecisionTreeClassifier(min_samples_leaf=20, random_state=0),
+    ExtraTreeClassifier(min_samples_leaf=20, random_state=0),
     RandomForestClassifier(30, random_state=0),
+    ExtraTreesClassifier(30, random_state=0),
     GradientBoostingClassifier(n_estimators=20, random_state=0),
     HistGradientBoostingClassifier(max_iter=20, random_state=0),
+    AdaBoostClassifier(n_estimators=20, random_state=0),
+    BaggingClassifier(random_state=0),
     MLPClassifier((16,), max_iter=300, random_state=0),
+    LinearDiscriminantAnalysis(),
+    QuadraticDiscriminantAnalysis(),
     SVC(probability=True, random_state=0),
+    CalibratedClassifierCV(LinearSVC(), cv=3),
     GaussianProcessClassifier(),
+    VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
 ]
 
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda each: type(each).__name__)
 def test_any_learner_is_as_good_as_alone_in_the_same_channel(learner: Any) -> None:
+    compare_with_itself(learner)
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(
+    ("module", "name"), [("lightgbm", "LGBMClassifier"), ("xgboost", "XGBClassifier")]
+)
+def test_boosting_of_the_extra_is_as_good_as_alone_in_the_same_channel(
+    module: str, name: str
+) -> None:
+    learners = pytest.importorskip(module, reason=f"{module} is in the extra `boosting`")
+    compare_with_itself(getattr(learners, name)(n_estimators=20, random_state=0))
+
+
+def compare_with_itself(learner: Any) -> None:
     generator = np.random.default_rng(0)
     rows = generator.normal(size=(2500, 4))
     score = 2 * rows[:, 0] + 1.5 * rows[:, 1] * rows[:, 2] + 0.5 * generator.logistic(size=2500)

@@ -11,7 +11,9 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from labeldp import LabelPrivateClassifier, LabelPrivateRegressor
+from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
+from labeldp.platform.api.party_files import read_release
+from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.cli.command_line import main
 
 ROWS = 600
@@ -104,3 +106,17 @@ def test_a_wide_sparse_matrix_is_never_dense() -> None:
         LabelPrivateClassifier(classes=2, estimator=LogisticRegression()).fit(
             rows, good.astype(int)
         )
+
+
+def test_two_parties_with_sentences(tmp_path: Path) -> None:
+    texts, good = sentences()
+    features = pd.DataFrame({"id": np.arange(ROWS), "note": texts})
+    labels = pd.DataFrame({"id": np.arange(ROWS), "liked": np.where(good, "yes", "no")})
+    asked: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
+    request = write_request(features, tmp_path / "request", **asked)
+    given: dict[str, Any] = {"id_column": "id", "label_column": "liked", "epsilon": 3.0}
+    answer(labels, request, tmp_path / "release", **given, vault=SharedVault(tmp_path / "vault"))
+    model = fit_release(features, [read_release(tmp_path / "release")])
+    others, truth = sentences(300, seed=1)
+    found = model.predict_proba(pd.DataFrame({"note": others}))
+    assert ((found[:, 1] > 0.5) == truth).mean() > 0.8

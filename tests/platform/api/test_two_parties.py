@@ -31,6 +31,7 @@ from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
 from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.data.files import FileRefused
 from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.data.tables import parquet_count, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
@@ -189,6 +190,29 @@ def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", [True, False])
+def test_a_refused_request_changes_nothing(folder: bool, tmp_path: Path) -> None:
+    features, labels = both_tables(50)
+    request = write_request(features, tmp_path / "request", **ASKED)
+    vault = SharedVault(tmp_path / "vault" if folder else None)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault, "budget": 1.5}
+    assert answer(labels, request, tmp_path / "1", **given).new
+    with pytest.raises(BudgetExceeded, match="would make it 2"):
+        answer(labels, request, tmp_path / "2", **given, relabel=True)
+    assert not answer(labels, request, tmp_path / "2", **given).new
+    (tmp_path / "file").touch()
+    for taken in ("file", "1"):
+        with pytest.raises(ValueError, match="exists already; name a new folder"):
+            answer(labels, request, tmp_path / taken, **{**given, "budget": 9.0}, relabel=True)
+    assert not answer(labels, request, tmp_path / "3", **given).new
+    assert len(vault.charges()) == 1
+    another = write_request(features, tmp_path / "another", **{**ASKED, "classes": ["yes", "no"]})
+    others = labels.assign(bought=labels.bought.iloc[::-1].to_numpy())
+    with pytest.raises(BudgetExceeded):  # ties the ids to no labels
+        answer(others, another, tmp_path / "4", **given)
+    assert answer(labels, another, tmp_path / "4", **{**given, "epsilon": 0.5}).new
+
+
+@pytest.mark.parametrize("folder", [True, False])
 def test_a_dry_run_ties_ids_neither_to_labels_nor_to_persons(folder: bool, tmp_path: Path) -> None:
     features, labels = both_tables(50)
     request = write_request(features, tmp_path / "request", **ASKED)
@@ -210,6 +234,15 @@ def test_other_rows_of_the_table_do_not_change_what_is_learned(tmp_path: Path) -
     release = [read_release(tmp_path / "r")]
     one, two = (two_parties.fit_release(table, release) for table in (features, both))
     np.testing.assert_array_equal(one.predict_proba(features), two.predict_proba(features))
+
+
+def test_labels_of_one_class_give_a_model(tmp_path: Path) -> None:
+    features, labels = both_tables(100)
+    request = write_request(features, tmp_path / "request", **ASKED)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 20.0, "vault": SharedVault()}
+    answer(labels.assign(bought="no"), request, tmp_path / "r", **given)
+    model = two_parties.fit_release(features, [read_release(tmp_path / "r")])
+    assert (model.predict_proba(features)[:, 1] < 0.01).all()
 
 
 def test_a_release_holds_no_label_and_no_secret_of_the_vault(tmp_path: Path) -> None:
@@ -343,7 +376,9 @@ def test_a_file_that_claims_what_it_has_not_is_refused(file: str, request_folder
             party_files.read_request(folder)
 
 
-def test_a_file_that_may_unpack_to_more_is_refused(request_folder: Path) -> None:
+def test_a_file_that_unpacks_to_more_than_the_memory_is_refused(
+    request_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = request_folder / "arrays.npz"
     arrays = npz_arrays(path)
     arrays["weights"].fill(0x77)
@@ -354,6 +389,11 @@ def test_a_file_that_may_unpack_to_more_is_refused(request_folder: Path) -> None
     (request_folder / "request.json").write_text(json.dumps(facts))
     with pytest.raises(FileNotAsWritten, match="labeldp writes it uncompressed"):
         party_files.read_request(request_folder)
+    assert npz_arrays(path)  # anybody else's may be compressed
+    memory = path.stat().st_size + 1
+    monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: memory)
+    with pytest.raises(FileRefused, match=r"holds .* bytes when unpacked"):
+        npz_arrays(path)
 
 
 def test_an_altered_file_is_refused(request_folder: Path) -> None:

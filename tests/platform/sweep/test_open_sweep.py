@@ -186,3 +186,16 @@ def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     assert given["_system_config"]["max_direct_call_object_size"] >= 4_000_000
     assert given["agent"] == 0  # any free port, and not the one that `ray start` needs
     assert parameter.RayParams().dashboard_agent_listen_port == 52365
+
+
+def test_a_cluster_without_a_processor_is_taken_to_grow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its autoscaler reports seconds after the start; a sweep that asks before is not refused."""
+    head: dict[str, Any] = {"Alive": True, "Resources": {}}
+    monkeypatch.setattr(cluster, "known_nodes", lambda: [head])
+    monkeypatch.setattr(cluster, "_has_autoscaler", lambda: False)
+    wanted = Resources(cpu=2)
+    assert place(wanted, cluster.capacity(), gpu_required=False) == wanted
+    for private, cores in ((True, 0.0), (False, 1.0)):
+        head["Resources"] = {"CPU": cores}
+        with pytest.raises(CannotFit, match="needs 2 CPU"):
+            place(wanted, cluster.capacity(private=private), gpu_required=False)

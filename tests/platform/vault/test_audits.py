@@ -124,6 +124,15 @@ def test_the_secret_decides_the_coins_and_the_published_canaries_stay() -> None:
     assert (blocks[0].positions == planted(canaries=30, coin_canaries=0).positions).all()
 
 
+@pytest.mark.parametrize("num_classes", [2, 10])
+def test_as_many_are_planted_as_is_settled_where_no_number_is_given(num_classes: int) -> None:
+    labels, settings = np.arange(60_000) % num_classes, AuditSettings()
+    settled = settings.settled(num_labels=len(labels), num_classes=num_classes)
+    drawn = planted(labels, num_classes=num_classes, canaries=None, coin_canaries=None)
+    assert len(drawn.positions) == settled.spoiled > 0
+    assert (drawn.mislabeled is None) == (settled.canaries == 0)
+
+
 def test_coins_are_tossed_in_a_stream_of_their_own() -> None:
     """Places and candidates are public, and with them the state that their stream had."""
 
@@ -205,6 +214,17 @@ def test_coins_alone_and_nothing_at_all() -> None:
     figures, evidence = nothing.audit(empty, confidence=0.95, epsilon=3.0, delta=0.0, curve=None)
     assert figures == NO_ATTACK
     assert all(not part.size for part in vars(evidence).values())
+
+
+@pytest.mark.parametrize("num_classes", [3, 10])
+def test_wrong_labels_are_inferred_from_the_memorization_canaries(num_classes: int) -> None:
+    labels = LABELS % num_classes
+    canaries = planted(labels, num_classes=num_classes)
+    rows = np.full((200, num_classes), 1 / num_classes)
+    rows[:100] = confident_in(canaries.plant(labels)[canaries.positions[:100]], num_classes, 0.9)
+    evidence = canaries.audit(rows, confidence=0.95, epsilon=1.0, delta=0.0, curve=None)[1]
+    assert evidence.own.min() == evidence.own.max() == 0.9
+    assert audited(canaries, rows)["private/label_inference_accuracy"] == 1.0
 
 
 def test_every_bound_is_stated_at_the_confidence_and_delta_that_were_requested() -> None:

@@ -17,8 +17,11 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
+from labeldp.platform.records.results import SweepIdentity
+from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.settings.sweep import Unfinished
 from labeldp.platform.vault import actors
@@ -26,6 +29,7 @@ from labeldp.platform.vault.actors import HomeActor, HomeProxy, ask
 from labeldp.platform.vault.actors import start_home as start_actor
 from labeldp.platform.vault.audits import AttackEvidence, PlantedCanaries, evidence_path
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
+from labeldp.trainers.data.files import NotOurs
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from tests.platform.sweep.examples import mode
 from tests.platform.vault.homes import DRIVER, home_settings
@@ -46,8 +50,15 @@ def rr(epsilon: float) -> RandomizedResponse:
     return RandomizedResponse(epsilon=epsilon, num_classes=10)
 
 
-def test_secrets_show_no_label() -> None:
+def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
+    small = actors._small(TRAINING, 10)
+    assert small.dtype == np.uint8 and (small == TRAINING).all()
     assert repr(SECRETS) == "SecretLabels(num_classes=10)"
+    for bad in (-1, 256):  # one byte would make others of them: they stay for the vault to refuse
+        wrong = actors._small(np.append(TRAINING, bad), 10)
+        assert wrong[-1] == bad
+        with pytest.raises(ValueError, match=r"labels\[300\]"):
+            LabelHome(replace(SECRETS, training=wrong), **home_settings(tmp_path))
 
 
 def test_a_refused_actor_raises_at_its_first_call(tmp_path: Path) -> None:
@@ -137,6 +148,48 @@ def test_a_trial_pays_once_for_every_release_that_it_read(tmp_path: Path) -> Non
     trial.keys.append("f" * 32)
     with pytest.raises(ValueError, match="no release has the key"):
         trial.epsilon(delta=1e-5)
+
+
+def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(tmp_path: Path) -> None:
+    trial = TrialLabels(home=start(tmp_path), noise=SecureEntropy())
+    prior = np.full((10, 10), 0.1)
+    some = trial.release(RRWithPrior(epsilon=1.0), prior, indices=np.arange(10))
+    assert some.indices is not None and some.indices.tolist() == list(range(10))
+    trial.release(COUNT, HELD_OUT, held_out=True)
+    training, held_out = trial.home.ledger()
+    assert trial.keys == [training.key, held_out.key]
+    assert {training.noise, held_out.noise} == {NoiseKind.SECURE}
+    assert training.indices is not None and training.indices.tolist() == list(range(10))
+    assert held_out.indices is not None and held_out.indices.tolist() == list(range(300, 340))
+
+
+def test_a_trial_asks_in_its_own_name_with_its_own_noise() -> None:
+    asked: dict[str, tuple[Any, ...]] = {}
+
+    def answers(*given: Any) -> tuple[NDArray[np.int64], list[str]]:
+        asked["answers"] = given
+        return np.zeros((2, 2), dtype=np.int64), ["a", "b"]
+
+    home: Any = SimpleNamespace(answers=answers, audit=lambda *given: asked.update(audit=given))
+    trial = TrialLabels(home=home, noise=SecureEntropy(), trial=TRIAL, keys=["a"])
+    ensemble, scores = EnsembleConfig(teachers=20, queries=80), np.zeros((2, 10), np.float32)
+    trial.answers(ensemble, [], scores, delta=1e-6, publish_cost=True)
+    assert asked["answers"] == (TRIAL, ensemble, [], scores, 1e-6, True, trial.noise)
+    assert trial.keys == ["a", "b"]
+    rows = some_rows()
+    trial.audit(rows, confidence=0.9, delta=1e-6)
+    assert asked["audit"] == (TRIAL, rows, 0.9, ["a", "b"], 1e-6)
+
+
+def test_failures_are_part_of_every_delta(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setattr(RandomizedResponse, "failure_probability", 4e-6)
+    trial = TrialLabels(home=start(tmp_path), noise=OsEntropy())
+    trial.release(rr(1.0))
+    assert trial.epsilon(delta=1e-5) == (1.0, 8e-6)
+    other = TrialLabels(home=trial.home, noise=OsEntropy(draw=1))
+    other.release(rr(1.0), indices=np.arange(9))
+    totals = sweep_totals(trial.home.ledger(), SweepIdentity(), delta=1e-5)
+    assert (totals["epsilon_total"], totals["delta"]) == (2.0, 1.6e-5)
 
 
 def some_rows(seed: int = 0, canaries: int = 50) -> NDArray[np.float64]:
@@ -298,6 +351,12 @@ def test_evidence_is_kept_for_the_owner_only_and_holds_no_label(tmp_path: Path) 
     kept.write(path)
     path.write_bytes(path.read_bytes()[:100])
     assert AttackEvidence.read(path) is None
+    # It is written through no link.
+    away = tmp_path / "away"
+    path.parent.rename(away)
+    path.parent.symlink_to(away)
+    with pytest.raises(NotOurs, match="evidence is a link"):
+        kept.write(path)
 
 
 # actors: it returns the home's answer, in time or not at all.
@@ -317,27 +376,47 @@ def test_a_call_travels_with_its_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_home_starts_beside_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:
-    options = dict[str, Any]()
+    options, sent, killed = dict[str, Any](), list[SecretLabels](), list[Any]()
 
     class Actor(HomeActor):
         def __init__(self, labels: SecretLabels, **settings: Any) -> None:
             super().__init__(labels, **settings)
+            sent.append(labels)
             self.call: Any = SimpleNamespace(remote=super().call)
 
-    def beside(kind: type, **given: Any) -> Any:
-        options.update(given)
-        return SimpleNamespace(remote=Actor)
+    def remote(kind: type) -> Any:
+        assert kind is HomeActor
+        return SimpleNamespace(
+            options=lambda **given: options.update(given) or SimpleNamespace(remote=Actor)
+        )
 
-    monkeypatch.setattr(actors, "beside_driver", beside)
-    monkeypatch.setattr(ray, "get", lambda reference, timeout: reference)
-    home = start_actor(SECRETS, **home_settings(None, budget=Budget(epsilon=3.0)))
-    assert home.num_labels() == 300
+    context = SimpleNamespace(get_node_id=lambda: "ab" * 28)
+    for name, value in {
+        "remote": remote,
+        "get": lambda reference, timeout: reference,
+        "get_runtime_context": lambda: context,
+        "kill": killed.append,
+    }.items():
+        monkeypatch.setattr(ray, name, value)
+    training, held_out = np.arange(300) % 10, np.arange(40) % 10
+    for apart in (held_out, None):
+        labels = SecretLabels(training=training, held_out=apart, num_classes=10)
+        home = start_actor(labels, **home_settings(None, budget=Budget(epsilon=3.0)))
+        assert home.num_labels() == 300
+        # One byte each, in the request that makes the actor.
+        assert sent[-1].training.dtype == np.uint8 and (sent[-1].training == training).all()
+    assert sent[0].held_out is not None and sent[0].held_out.dtype == np.uint8
+    assert (sent[0].held_out == held_out).all() and sent[1].held_out is None
     with pytest.raises(BudgetExceeded):
         home.release(rr(4.0), (), None, OsEntropy())
     with pytest.raises(ValueError, match="classes"):  # a refusal comes before any trial
-        start_actor(replace(SECRETS, num_classes=5), **home_settings(None))
-    # It comes back with the request under way.
-    assert options == {"max_restarts": 5, "max_task_retries": 5}
+        start_actor(replace(labels, num_classes=5), **home_settings(None))
+    where = options.pop("scheduling_strategy")
+    assert (where.node_id, where.soft) == ("ab" * 28, False), "where its store is"
+    # It takes no core from trials, and comes back with the request under way.
+    assert options == {"num_cpus": 0, "max_restarts": 5, "max_task_retries": 5}
+    home.end()
+    assert [type(actor) for actor in killed] == [Actor]
 
 
 def task_error(cause: Exception) -> Exception:

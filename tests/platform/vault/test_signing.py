@@ -14,7 +14,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor
 from labeldp.mechanisms.additive_noise import LaplaceNoise
@@ -357,12 +357,19 @@ def test_an_answer_that_was_killed_before_it_was_signed_is_finished(
 
 
 @pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
-def test_a_fit_refuses_a_vault_that_is_not_as_it_was_signed(tmp_path: Path, owner: str) -> None:
+@pytest.mark.parametrize("what", ["classes", "amounts"])
+def test_a_fit_refuses_a_vault_that_is_not_as_it_was_signed(
+    what: str, tmp_path: Path, owner: str
+) -> None:
     rows = np.arange(80.0).reshape(-1, 1)
     place = tmp_path / "vault"
     labels = np.arange(80) % 2
 
     def model(epsilon: float) -> Any:
+        if what == "classes":
+            return LabelPrivateClassifier(
+                "subset", epsilon=epsilon, classes=2, estimator=LogisticRegression(), vault=place
+            ).fit(rows, labels)
         return LabelPrivateRegressor(
             epsilon=epsilon, bounds=(0, 1), estimator=Ridge(), vault=place
         ).fit(rows, labels)

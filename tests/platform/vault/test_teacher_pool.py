@@ -4,6 +4,8 @@ Retries are tested on a fake of Ray, and what is about processes on Ray.
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,6 +14,8 @@ from typing import Any
 import numpy as np
 import pytest
 import ray
+import torch
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.vault import Shard
 from labeldp.platform.cluster import Capacity, connected
@@ -73,8 +77,9 @@ class FakeRay:
 
     exceptions = ray.exceptions
 
-    def __init__(self, errors: dict[int, list[Exception]]) -> None:
-        self.errors, self.made = errors, 0
+    def __init__(self, errors: dict[int, list[Exception]], *, stillborn: bool = False) -> None:
+        """Let all actors die as they start if they are `stillborn`."""
+        self.errors, self.stillborn, self.made = errors, stillborn, 0
         self.shares = list[float]()
         self.working = set[int]()
         self.batches: list[list[int]] = []
@@ -112,7 +117,7 @@ class FakeRay:
             errors = self.errors.get(ids[0])
             return Answer(errors.pop() if errors else vote(ids, shards, data))
 
-        started = Answer(None, of_a_start=True)
+        started = Answer(died() if self.stillborn else None, of_a_start=True)
         return SimpleNamespace(
             number=self.made,
             ready=SimpleNamespace(remote=lambda: started),
@@ -132,9 +137,9 @@ def died() -> Exception:
 
 @pytest.fixture
 def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeRay]:
-    def run(errors: dict[int, list[Exception]]) -> FakeRay:
+    def run(errors: dict[int, list[Exception]], **given: Any) -> FakeRay:
         """Train an ensemble of six in batches of two to its end, and check its votes."""
-        fake = FakeRay(errors)
+        fake = FakeRay(errors, **given)
         monkeypatch.setattr(actors, "ray", fake)
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
@@ -204,6 +209,11 @@ def test_no_batch_waits_for_a_machine_that_is_gone(
             resources=Resources(cpu=2, gpu=0.5),
         )
     assert not clusters and not fake.working
+
+
+def test_an_actor_that_cannot_start_ends_the_run(simulate: Any) -> None:
+    with pytest.raises(Unfinished, match=r"died as it started.*ActorDiedError"):
+        simulate({}, stillborn=True)
 
 
 def test_time_that_is_over_ends_training_and_keeps_votes(
@@ -290,3 +300,31 @@ def test_failing_starts(cluster: Capacity, tmp_path: Path, monkeypatch: pytest.M
             train(tmp_path, resources=Resources(cpu=cluster.nodes[0][0] + 1))
     # Of five with half of the cores each three find no room, and hold nothing back.
     assert train(tmp_path, actors=5, resources=Resources(cpu=cluster.nodes[0][0] / 2)) == TEACHERS
+
+
+def vote(teachers: Sequence[int], shards: Sequence[Shard], data: Any) -> NDArray[np.uint8]:
+    """The label of each shard for the first query, the teacher's number for the second."""
+    rows = [(shard.labels[0], id) for id, shard in zip(teachers, shards, strict=True)]
+    return np.array(rows, dtype=np.uint8) + np.uint8(data)
+
+
+def test_a_batch_is_trained_on_its_own_shards() -> None:
+    before = torch.get_num_threads()
+    try:
+        actor = TeacherActor(vote, 100, threads=before + 1)
+        assert torch.get_num_threads() == before + 1
+    finally:
+        torch.set_num_threads(before)
+    shards = [Shard(indices=np.array([each]), labels=np.array([each + 5])) for each in (3, 1)]
+    assert actor.train([3, 1], shards).tolist() == [[108, 103], [106, 101]]
+
+
+def test_a_member_whose_teachers_need_no_torch_does_not_load_it() -> None:
+    code = (
+        "import sys\n"
+        "from labeldp.platform.vault.actors import TeacherActor\n"
+        "TeacherActor(lambda *batch: batch, None, threads=1)\n"
+        "print(sorted({'torch', 'mlflow', 'matplotlib', 'sklearn'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert (done.stdout, done.returncode) == ("[]\n", 0), done.stderr

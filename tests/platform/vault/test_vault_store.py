@@ -3,6 +3,7 @@
 A renamed store is itself; one that forgot lines is refused; its ledger is read as it lies.
 """
 
+import io
 import os
 import re
 import shutil
@@ -114,6 +115,20 @@ def test_releases_come_back_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyP
     execute(path, "DELETE FROM release_parts WHERE key = 'parts' AND part = 2")
     with pytest.raises(StoreUnusable, match="can't be used as a vault store"):
         SqliteStore(path).release("parts")
+
+
+def test_sets_of_another_number_of_bytes_are_refused(tmp_path: Path) -> None:
+    """Sets that were cut off, and those of a labeldp that kept a byte for each class."""
+    path, sets = tmp_path / "vault.db", np.ones((11, 7), dtype=np.bool_)
+    SqliteStore(path).record(charge("sets"), sets, lines=0)
+    buffer = io.BytesIO()
+    np.save(buffer, sets)
+    packed = vault_store._write_array(sets)
+    for content in (packed[:-1], buffer.getvalue()):
+        with closing(sqlite3.connect(path)) as store, store:
+            store.execute("UPDATE releases SET content = ?", (content,))
+        with pytest.raises(StoreUnusable, match="bytes for 77 booleans"):
+            SqliteStore(path).release("sets")
 
 
 def test_a_second_process_reads_the_release_and_pays_nothing(tmp_path: Path) -> None:
@@ -359,6 +374,10 @@ def test_other_names_of_a_file_are_refused(path: Path, tmp_path: Path) -> None:
             SqliteStore(name)
     other.unlink()
     SqliteStore(path)
+    (tmp_path / "vault.db").symlink_to(tmp_path / "elsewhere.db")
+    with pytest.raises(StoreUnusable, match=r"vault\.db is a link to .*elsewhere\.db"):
+        SqliteStore(tmp_path / "vault.db")
+    assert not (tmp_path / "elsewhere.db").exists()
 
 
 def test_lines_come_back_with_their_time_and_the_store_stays_as_it_was(tmp_path: Path) -> None:

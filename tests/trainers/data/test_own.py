@@ -451,3 +451,11 @@ def test_one_long_label_does_not_widen_all_of_them(
     monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 50_000_000)
     with pytest.raises(DataFileError, match="row 1000 is not one of the stated classes"):
         load_own(OwnSource(path=str(path), label_column="label", classes=("a", "b")))
+
+
+def test_the_fingerprint_says_nothing_of_secret_labels(tmp_path: Path) -> None:
+    one = from_npz(tmp_path, hold_out=HoldOut.NONE, **whole())
+    other = from_npz(tmp_path, hold_out=HoldOut.NONE, **whole(labels=1 - LABELS))
+    assert one.public.fingerprint == other.public.fingerprint
+    published = from_npz(tmp_path, hold_out=HoldOut.PUBLIC, **whole())
+    assert published.public.fingerprint != one.public.fingerprint

@@ -2,6 +2,7 @@
 
 import datetime
 import json
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -25,9 +26,10 @@ from labeldp.trainers.data.columns import (
 from labeldp.trainers.data.files import DataFileError
 from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_data import label_numbers
-from labeldp.trainers.data.own_files import HoldOut, OwnSource
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
 from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.tables import csv_table, parquet_table
+from tests.platform.cli.asked import answer
 
 # ------------------------------------------------------------------------------------- labels
 
@@ -265,18 +267,19 @@ def test_a_first_line_that_is_a_row_is_no_header(tmp_path: Path) -> None:
         assert len(csv(tmp_path, text, as_written=[label])) == len(ROWS)
 
 
-def test_a_workbook_is_read_as_the_same_table_or_named(tmp_path: Path) -> None:
+def test_a_workbook_is_read_as_the_same_table_or_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "mine.xlsx"
     file.write_bytes(b"no workbook")
-    with pytest.raises(DataFileError, match=r"can't be read as \.xlsx"):
-        csv_table(file)
     try:
         import openpyxl  # noqa: F401  # without it, workbooks are refused
     except ModuleNotFoundError:
-        zipfile.ZipFile(file, "w").close()
-        with pytest.raises(DataFileError, match="pip install openpyxl"):
+        with pytest.raises(DataFileError, match=r"pip install openpyxl"):
             csv_table(file)
         pytest.skip("openpyxl is not installed")
+    with pytest.raises(DataFileError, match=r"can't be read as \.xlsx"):
+        csv_table(file)
     table = pd.DataFrame(
         {
             "n": [1, None, 3, 4],
@@ -291,6 +294,16 @@ def test_a_workbook_is_read_as_the_same_table_or_named(tmp_path: Path) -> None:
     assert found.text.tolist()[2:] == ["two lines", "a, b"]
     data = load_own(OwnSource(path=file, classes=("2", "1"), hold_out=HoldOut.NONE))
     assert data.train_labels.tolist() == [1, 0, 1, 0]
+    stale = tmp_path / "stale.xlsx"
+    with zipfile.ZipFile(file) as archive, zipfile.ZipFile(stale, "w") as changed:
+        for name in archive.namelist():
+            stated = b'<dimension ref="A1:D3"'
+            content = re.sub(rb'<dimension ref="[^"]*"', stated, archive.read(name))
+            changed.writestr(name, content)
+    assert csv_table(stale, as_written=["label"]).num_rows == 4
+    monkeypatch.setattr("labeldp.trainers.data.tables._PER_CELL", 2**50)
+    with pytest.raises(ValueError, match="bytes when unpacked"):
+        csv_table(file)
 
 
 def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
@@ -325,3 +338,45 @@ def test_a_second_file_is_read_in_the_forms_of_the_first(tmp_path: Path) -> None
     assert public.test_features.numpy() == pytest.approx(
         public.preprocessing({"x": [1000.0, 2000.0]}).numpy()
     )
+
+
+def test_labels_that_are_all_alike_are_read_like_others(tmp_path: Path) -> None:
+    for kind in ("csv", "parquet", "npz"):
+        assert read(tmp_path, [1] * 20, kind, classes=2) == [1] * 20
+
+
+def test_a_description_says_nothing_of_labels(tmp_path: Path) -> None:
+    def seen(labels: list[Any]) -> Any:
+        file = tmp_path / "mine.csv"
+        pd.DataFrame({"x": np.arange(20) / 3, "label": labels}).to_csv(file, index=False)
+        return describe(OwnSource(path=file))
+
+    assert seen([0, 1] * 10) == seen([0.5, "a"] * 10) == seen([1] * 20)
+
+
+def test_the_two_parties_read_files_by_the_same_rules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thousands are thousands in a chunk of one row, too, and labels match by name."""
+    random = np.random.default_rng(0)
+    km = random.integers(1000, 9000, 200)
+    features = pd.DataFrame({"id": [f"p{i}" for i in range(200)], "km": [f"{k:,}" for k in km]})
+    features["km"] = features.km.str.replace(",", ".")
+    features.loc[0, "km"] = "5.000,5"
+    features.to_csv(tmp_path / "features.csv", index=False)
+    labels = pd.DataFrame({"id": features.id, "bought": np.where(km > 5000, "+", "-")})
+    labels.to_csv(tmp_path / "labels.csv", index=False)
+    labels.to_parquet(tmp_path / "labels.parquet", index=False)
+    (tmp_path / "one.csv").write_text("km\n1.234\n")
+    (tmp_path / "two.csv").write_text('km\n"8.234,5"\n1.234\n')
+    monkeypatch.chdir(tmp_path)
+    answer(*"request features.csv --id-column id --method subset --classes +,- -o ask".split())
+    asked = "--id-column id --label-column bought --request ask --epsilon 20".split()
+    for kind in ("csv", "parquet"):
+        answer("release", f"labels.{kind}", *asked, "--vault", kind, "-o", f"{kind}-release")
+    answer(*"fit features.csv --release csv-release -o model".split())
+    for name in ("one", "two"):
+        answer("predict", "model", f"{name}.csv", "-o", f"{name}-found.csv")
+    one, two = (pd.read_csv(f"{name}-found.csv") for name in ("one", "two"))
+    assert two.prediction.tolist() == ["+", "-"]
+    assert one.iloc[0].tolist() == two.iloc[1].tolist()

@@ -1,0 +1,61 @@
+"""Ensembles that can't be: refused before anything starts, or given up with a name and a reason."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labeldp.platform.settings.sweep import Resources
+from labeldp.platform.sweep import open_sweep
+from tests.faults.ensemble_sweep import SWEEP
+from tests.faults.sweep_runs import records, run_here
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["trainer.ensemble.teachers=1439"], "teachers is 1439, but there are 1438 labels"),
+        (["trainer.ensemble.kind=probe"], "digits holds images"),
+        (
+            ["trainer.ensemble.kind=oracle"],
+            "must be one of probe, smooth, forest, network, fixmatch",
+        ),
+    ],
+)
+def test_bad_input_is_refused_before_anything_starts(
+    overrides: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def connected(address: str | None) -> None:
+        raise AssertionError("a cluster was started for an ensemble that can't be")
+
+    monkeypatch.setattr(open_sweep, "connected", connected)
+    results = tmp_path / "results"
+    code, said = run_here(SWEEP, "--results", str(results), *overrides)
+    assert code == 2 and words in said and "Traceback" not in said, said
+    assert not results.exists() and not (tmp_path / "votes").exists()
+
+
+@pytest.mark.ray_cluster
+def test_an_actor_that_fits_nowhere_is_refused(cluster: Any, tmp_path: Path) -> None:
+    sweep = replace(SWEEP, teacher=Resources(cpu=1000))
+    results = tmp_path / "results"
+    code, said = run_here(sweep, "--results", str(results), "--address", cluster.address)
+    assert code == 3, said
+    assert "an actor that trains teachers needs 1000 CPU + 0 GPU on one node" in said
+    assert "the nodes have" in said and not records(results)
+
+
+@pytest.mark.ray_cluster
+def test_teachers_that_cannot_be_trained_are_named(cluster: Any, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    code, said = run_here(
+        SWEEP,
+        *("--results", str(results), "--address", cluster.address),
+        *("trainer.ensemble.teachers=3", "trainer.threshold=2", "trainer.answers=10"),
+        "trainer.ensemble.network.learning_rate=1e30",
+    )
+    assert code == 1 and "Traceback" not in said, said
+    assert "3 of 3 teachers could not be trained; teacher" in said
+    assert "failed 3 times, the last time with: TrainingDiverged" in said
+    assert not records(results)
