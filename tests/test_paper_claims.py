@@ -2,8 +2,29 @@
 
 import numpy as np
 import pytest
+import torch
 
+from labeldp.trainers.data.labelled_data import LabelledData, PublicData
 from tests.benchmarks.memorization_games import play
+from tests.benchmarks.pate_choices import spoiled
+from tests.benchmarks.random_patches import cluster_accuracies
+
+
+@pytest.fixture
+def data() -> LabelledData:
+    """Four classes of 500 training and 50 test examples, each far from the others."""
+    truth = np.repeat(np.arange(4), 550)
+    noise = np.random.default_rng(0).normal(0, 0.1, (len(truth), 4))
+    features = torch.from_numpy(10 * np.eye(4)[truth] + noise).float()
+    test = np.arange(len(truth)) % 550 >= 500
+    public = PublicData(
+        name="made up",
+        num_classes=4,
+        train_features=features[~test],
+        test_features=features[test],
+        test_labels=truth[test],
+    )
+    return LabelledData(public=public, train_labels=truth[~test])
 
 
 @pytest.mark.parametrize("same_canary", [True, False])
@@ -18,3 +39,23 @@ def test_a_canary_is_guessed_as_often_as_its_noise_allows(*, same_canary: bool) 
 def test_without_a_bit_of_budget_a_canary_is_a_coin() -> None:
     guesses, correct = play(epsilon=1e-3, runs=2000, same_canary=False, seed=0)
     assert abs(correct / guesses - 0.5) < 0.1
+
+
+def test_uncurated_data_have_the_wrong_labels_and_rare_classes_that_are_asked_for(
+    data: LabelledData,
+) -> None:
+    worse, truth = spoiled(data, wrong=0.2, rarest=0.1, seed=0)
+    shares = np.bincount(truth) / 500
+    np.testing.assert_allclose(shares, [1, 0.1 ** (1 / 3), 0.1 ** (2 / 3), 0.1], atol=0.06)
+    assert (worse.train_labels != truth).mean() == pytest.approx(0.2, abs=0.04)
+    assert worse.public.train_features.argmax(1).tolist() == truth.tolist()
+    same, _ = spoiled(data, wrong=0.0, rarest=1.0, seed=0)
+    assert same.train_labels.tolist() == data.train_labels.tolist()
+
+
+def test_classes_of_pure_clusters_are_right_unless_noise_is_larger_than_they(
+    data: LabelledData,
+) -> None:
+    found = cluster_accuracies(data, clusters=8, seed=0)
+    assert found[np.inf] == 100
+    assert found[1.0] == 100 and found[0.01] < 90

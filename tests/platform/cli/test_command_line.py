@@ -1,8 +1,10 @@
 """command_line: the contract of all commands, and their refusals in one line."""
 
 import inspect
+import io
 import json
 import os
+import pickle
 import shlex
 import signal
 import subprocess
@@ -15,6 +17,7 @@ from typing import Any
 import click
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from labeldp.platform.cli import command, doctor
 from labeldp.platform.cli.bounds import read_array
@@ -222,6 +225,12 @@ def test_keys_of_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
 # array_files: files that can be read, and refusals of others by name.
 
 
+def saved(array: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=True)
+    return buffer.getvalue()
+
+
 def test_every_kind_of_file(tmp_path: Path) -> None:
     folder = tmp_path / "a:b"  # not a key
     folder.mkdir()
@@ -239,11 +248,24 @@ def test_every_kind_of_file(tmp_path: Path) -> None:
             read_array(str(folder / address), what="--x")
 
 
-def test_values_that_are_no_numbers_are_refused_by_the_option(tmp_path: Path) -> None:
-    for values, said in ((["a", "b"], "numbers are needed"), ([], "is empty; it must hold")):
-        np.save(tmp_path / "a.npy", np.array(values))
-        with pytest.raises(ValueError, match=f"^--votes: .*{said}"):
-            read_array(str(tmp_path / "a.npy"), what="--votes")
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.npy", None, "a.npy can't be read: No such file"),
+        ("a.npy", b"", "a.npy (0 bytes) can't be read"),
+        ("a.npy", pickle.dumps([1, 2]), "no Python objects"),
+        ("a.npy", saved(np.array([{}, None], dtype=object)), "no Python objects"),
+        ("a.npy", saved(np.array(["a", "b"])), "numbers are needed"),
+        ("a.npy", saved(np.zeros((0, 3))), "is empty; it must hold at least one number"),
+    ],
+)
+def test_unreadable_files(name: str, content: bytes | None, words: str, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(ValueError) as caught:
+        read_array(str(tmp_path / name), what="--votes")
+    message = str(caught.value)
+    assert message.startswith("--votes") and words in message and "\n" not in message
 
 
 # doctor: what it looks at, and that what is missing comes with the command that fixes it.

@@ -245,3 +245,25 @@ def test_no_table_shows_less_epsilon_than_is_paid() -> None:
     assert plain_text({"epsilon": 1.0000049, "epsilon_low": 1.0000049, "score": 1.0000049}) == (
         "epsilon: 1.00001\nepsilon_low: 1\nscore: 1"
     )
+
+
+@pytest.mark.parametrize("text", ["loguniform(0,1)", "uniform(1)", "choice()", "uniform(a,b)"])
+def test_a_wrong_axis_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not an axis"):
+        asked(f"a={text}")
+
+
+def test_a_broken_sweep_file_is_named(tmp_path: Path) -> None:
+    for content, message in {
+        "1 / 0": "can't be run: ZeroDivisionError: division by zero",
+        "SWEEP = 3": "defines no SWEEP",
+        "import sys; sys.exit(5)": "can't be run: SystemExit",
+    }.items():
+        (tmp_path / "broken.py").write_text(content)
+        assert message in refusal("plan", "broken.py")
+
+
+def test_studies_are_refused() -> None:
+    study = str(SWEEPS / "vote_leakage.py")
+    line = refusal("plan", study)
+    assert f"a study, not a sweep: it has no trials to plan; `python {study} --smoke`" in line

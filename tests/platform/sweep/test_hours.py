@@ -150,3 +150,16 @@ def test_a_plan_states_how_many_trials_share_a_gpu(
     found = plan_of(sweep, SweepOptions(results=tmp_path / "results"))
     assert found.trials_per_gpu == 4
     assert "by the measured memory of a step a GPU holds 4 trials at once" in found.notes
+
+
+def test_a_network_that_is_too_large_for_a_gpu_has_one_to_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    card = Card(monkeypatch, free=80)
+
+    def too_large(*network: Any, steps: int) -> tuple[float, float]:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(module, "rate_of_steps", too_large)
+    assert places_on_gpu(plan_trials(load_sweep("alibi_cifar10")), CIFAR) == (1, 1)
+    assert card.measured == 0

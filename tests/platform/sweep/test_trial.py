@@ -418,3 +418,10 @@ def test_trials_that_start_again_are_compared_with_those_that_ended() -> None:
     judge = scheduler_of(sweep, board, {"a": a_record("a")})
     tell(judge, "b", 0.5)
     assert board.stopped("b")
+
+
+def test_hyperband_compares_within_a_bracket() -> None:
+    judge, board = scheduler(brackets=2)
+    for digest, accuracy in (("a1", 0.5), ("a2", 0.4), ("a3", 0.3)):
+        tell(judge, digest, accuracy, epoch=4)
+    assert [name for name in ("a1", "a2", "a3") if board.stopped(name)] == ["a3"]
