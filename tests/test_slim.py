@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.source_tree import ROOT
 
 SLIM = ROOT / "infra" / "slim.txt"
@@ -60,15 +62,19 @@ LabelPrivateClassifier("pate", epsilon=4, classes=2).fit(rows, labels)
 """
 
 
-def test_slim_packages_are_enough_for_the_party_with_labels(tmp_path: Path) -> None:
-    code = ONLY_SLIM.replace("SLIM)", f"{str(SLIM)!r})") + PARTY
+def what_the_party_with_labels_does(folder: Path, *, python: str, before: str = "") -> None:
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, timeout=300
+        [python, "-c", before + PARTY], cwd=folder, capture_output=True, text=True, timeout=300
     )
     # Two commands are refused, and so is the method's own model.
     missing = "is not installed, and this needs it: run `make install`"
     assert done.stderr.count(missing) == 3, done.stderr
     assert f"package 'torch' {missing}" in done.stderr.splitlines()[-1]
+
+
+def test_slim_packages_are_enough_for_the_party_with_labels(tmp_path: Path) -> None:
+    before = ONLY_SLIM.replace("SLIM)", f"{str(SLIM)!r})")
+    what_the_party_with_labels_does(tmp_path, python=sys.executable, before=before)
 
 
 def test_slim_packages_are_whole_and_those_that_the_suite_runs_with() -> None:
@@ -80,3 +86,22 @@ def test_slim_packages_are_whole_and_those_that_the_suite_runs_with() -> None:
             if "extra ==" not in needed and "sys_platform" not in needed:
                 wanted = re.split(r"[\[<>=!~ ;(]", needed)[0].lower().replace("_", "-")
                 assert wanted in names, f"{name} needs {needed}"
+
+
+@pytest.mark.benchmark
+def test_slim_environment_is_made_and_works(tmp_path: Path) -> None:
+    """Install the wheel by pip into an empty environment, which reaches a package index."""
+    environment = tmp_path / "environment"
+    python = str(environment / "bin" / "python")
+    subprocess.run([sys.executable, "-m", "venv", str(environment)], check=True, timeout=300)
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
+    subprocess.run([*build, str(ROOT)], check=True, timeout=300, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    install = [python, "-m", "pip", "install", "--quiet", "--no-deps", str(wheel), "-r", str(SLIM)]
+    done = subprocess.run(install, timeout=900, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"pip cannot install: {done.stderr.splitlines()[-1]}")
+    size = sum(file.stat().st_size for file in environment.rglob("*") if file.is_file())
+    print(f"\nslim environment: {size / 1e6:.0f} MB")
+    assert size < 700e6
+    what_the_party_with_labels_does(tmp_path, python=python)

@@ -1,21 +1,28 @@
-"""Posteriors, directions, and the prices and counts of votes, against plain references."""
+"""Bayes' rule on noisy one-hot vectors, against the sum over coordinates for every class."""
 
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 from scipy.special import log_ndtr, logsumexp
+from scipy.stats import binom
 
 from labeldp.mechanisms.accounting import ORDERS, conversion_offsets
 from labeldp.mechanisms.additive_noise import LaplaceNoise
+from labeldp.mechanisms.auditing.one_run import one_run_lower_bound
+from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import confident_gnmax_costs
 from labeldp.mechanisms.pate.aggregators import count_votes
 from labeldp.mechanisms.pate.decisions import exact_rdp_gnmax
+from labeldp.mechanisms.pate.published_cost import AnswerPrice, cost_of_answers
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from labeldp.mechanisms.posterior import posterior
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy
+from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.methods.priors import kernel_directions
 from tests.benchmarks.benchmark import Work, benchmark
 
@@ -57,19 +64,84 @@ def _posterior(scratch: Path) -> Work:
     )
 
 
-# Directions of a kernel.
+# Noise of a hundred thousand labels, with AES beside PCG64; priors of RRWithPrior.
 
-_EMBEDDED = 10_000
-_WIDTH = 100
-_LANDMARKS = 400
-_COMPARED = 20
+_LABELS, _NOISE_CLASSES = 100_000, 10
+_PRIORS, _ROW_BY_ROW = 50_000, 1000
+
+
+@benchmark(
+    "noise-laplace",
+    "LaplaceNoise, a million draws, AES",
+    "the same with PCG64, which is not secret",
+    mark=0.5,
+)
+def _noise(scratch: Path) -> Work:
+    secret, plain = OsEntropy().generator(""), np.random.default_rng()
+    labels = np.arange(_LABELS) % _NOISE_CLASSES
+    mechanism = LaplaceNoise(epsilon=1.0, num_classes=_NOISE_CLASSES)
+
+    def made(generator: Any) -> np.ndarray:
+        return np.asarray(mechanism.release(labels, generator=generator))
+
+    def check() -> None:
+        """Draws differ: they have the same mean and spread."""
+        ours, theirs = made(secret), made(plain)
+        assert abs(ours.mean() - theirs.mean()) < 0.02 * theirs.std()
+        assert abs(ours.std() / theirs.std() - 1) < 0.02
+
+    return Work(ours=lambda: made(secret), reference=lambda: made(plain), check=check)
+
+
+@benchmark(
+    "rr-with-prior",
+    "RRWithPrior, release of 50,000 labels of 100 classes",
+    "row by row",
+    mark=5,
+    most_seconds=0.5,
+)
+def _priors(scratch: Path) -> Work:
+    generator = np.random.default_rng(1)
+    prior = generator.dirichlet(np.full(100, 0.3), size=_PRIORS)
+    labels = generator.integers(0, 100, size=_PRIORS)
+    mechanism = RRWithPrior(epsilon=2.0)
+
+    def row_by_row() -> list[int]:
+        """The paper's Algorithm 2: the k with the largest (sum of k largest) / (1 + ...)."""
+        released, kept = [], []
+        for row, label in zip(prior[:_ROW_BY_ROW], labels, strict=False):
+            order = np.argsort(-row)
+            sums = np.cumsum(row[order])
+            k = int(np.argmax(sums / (1 + np.arange(100) * np.exp(-2.0)))) + 1
+            outputs = order[:k].tolist()
+            weights = np.full(k, np.exp(-2.0) if label in outputs else 1.0)
+            if label in outputs:
+                weights[outputs.index(label)] = 1.0
+            released.append(generator.choice(outputs, p=weights / weights.sum()))
+            kept.append(k)
+        return kept
+
+    return Work(
+        ours=lambda: mechanism.release(labels, prior, generator=generator),
+        reference=row_by_row,
+        part=_ROW_BY_ROW / _PRIORS,
+        check=lambda: np.testing.assert_array_equal(
+            mechanism.top_k(prior[:_ROW_BY_ROW]), row_by_row()
+        ),
+    )
+
+
+# Directions of a kernel and the release of noisy sums along them.
+
+_MOMENTS_EXAMPLES, _WIDTH, _LANDMARKS, _COMPARED = 10_000, 100, 400, 20
+_RELEASED, _MOMENTS, _MOMENTS_CLASSES, _NOISE = 60_000, 200, 10, 3.0
 
 
 def _features() -> torch.Tensor:
     generator = torch.Generator().manual_seed(0)
     centers = 2 * torch.randn(30, _WIDTH, generator=generator)
-    group = torch.randint(30, (_EMBEDDED,), generator=generator)
-    return centers[group] + torch.randn(_EMBEDDED, _WIDTH, generator=generator)
+    group = torch.randint(30, (_MOMENTS_EXAMPLES,), generator=generator)
+    return centers[group] + torch.randn(_MOMENTS_EXAMPLES, _WIDTH, generator=generator)
 
 
 @benchmark(
@@ -80,7 +152,7 @@ def _features() -> torch.Tensor:
 )
 def _directions(scratch: Path) -> Work:
     features = _features()
-    order = torch.randperm(_EMBEDDED, generator=torch.Generator().manual_seed(0))
+    order = torch.randperm(_MOMENTS_EXAMPLES, generator=torch.Generator().manual_seed(0))
     chosen = order[:_LANDMARKS].numpy()
     rows = features.double().numpy()
 
@@ -105,7 +177,37 @@ def _directions(scratch: Path) -> Work:
     return Work(ours=ours, reference=plain, check=check)
 
 
-# PATE's prices, against plain loops over the queries and the moves.
+@benchmark(
+    "moment-release",
+    "200 noisy sums, 10 classes, 60,000 labels, exact noise",
+    "the product in doubles plus normal noise, whose bits tell",
+    mark=0.27,
+)
+def _release(scratch: Path) -> Work:
+    generator = np.random.default_rng(0)
+    weights = generator.normal(size=(_RELEASED, _MOMENTS)).astype(np.float32)
+    weights /= np.linalg.norm(weights, axis=1, keepdims=True) * np.float32(1 + 1e-6)
+    labels = generator.integers(0, _MOMENTS_CLASSES, size=_RELEASED)
+    mechanism = LabelMoments(noise_std=_NOISE, num_classes=_MOMENTS_CLASSES)
+    secret = SecureEntropy().generator("")
+
+    def ours() -> np.ndarray:
+        return np.asarray(mechanism.release(labels, weights, generator=secret))
+
+    def plain() -> np.ndarray:
+        """In doubles, with noise whose bits tell (and no check of the rows' lengths)."""
+        sums = weights.T.astype(np.float64) @ np.eye(_MOMENTS_CLASSES)[labels]
+        return np.asarray(sums + generator.normal(scale=_NOISE, size=sums.shape))
+
+    def check() -> None:
+        exact = weights.T.astype(np.float64) @ np.eye(_MOMENTS_CLASSES)[labels]
+        for released in (ours(), plain()):
+            assert abs((released - exact).std() / _NOISE - 1) < 0.1
+
+    return Work(ours=ours, reference=plain, check=check)
+
+
+# PATE's prices, against plain loops over the queries, the moves and the distances.
 
 Floats = NDArray[np.float64]
 
@@ -114,6 +216,7 @@ PUBLISHED_ORDERS = np.sort(np.append(ORDERS[ORDERS >= 2], 100.0))
 THRESHOLD, SIGMA1, SIGMA2, DELTA = 200.0, 150.0, 40.0, 1e-5
 _QUERIES, _LOOPED = 50_000, 2500
 _DECISIONS, _MOVED = 500, 5
+_ANSWERS, _WALKED, _ORDER = 2000, 40, 10.0
 
 
 def mixed_votes(num_queries: int) -> NDArray[np.int64]:
@@ -226,6 +329,51 @@ def _decision(scratch: Path) -> Work:
     )
 
 
+@benchmark(
+    "smooth-sensitivity",
+    "sensitivity of the cost of 2,000 answers at 250 distances",
+    "a walk for each query, a vote a step",
+    mark=180,
+)
+def _smooth(scratch: Path) -> Work:
+    votes = mixed_votes(_ANSWERS)
+    cost = AnswerPrice(noise_std=SIGMA2, num_classes=10, order=_ORDER)
+
+    def walk(row: NDArray[np.int64]) -> Floats:
+        """PATE 2018, Algorithms 3 to 5, for one histogram: a vote a step to the worst place."""
+        counts = -np.sort(-row)
+        log_q = _log_q(counts, SIGMA2)
+        rises = log_q < cost.log_q1
+        found = np.full(250, cost.largest_change)
+        for distance in range(250):
+            log_q = _log_q(counts, SIGMA2)
+            if cost.log_q1 <= log_q <= cost.log_q0 or rises != (log_q < cost.log_q1):
+                break
+            found[distance] = cost.change(np.array([log_q]))[0]
+            if rises:
+                counts[0] -= 1
+                counts[1] += 1
+            elif counts[1] == 0:
+                break
+            else:
+                counts[np.flatnonzero(counts[1:] == counts[1])[-1] + 1] -= 1
+                counts[0] += 1
+        return found
+
+    def ours(some: NDArray[np.int64]) -> Floats:
+        return cost_of_answers(some, price=cost, num_teachers=int(some[0].sum()))[1]
+
+    def plain() -> Floats:
+        return np.asarray(np.sum([walk(row) for row in votes[:_WALKED]], axis=0))
+
+    return Work(
+        ours=lambda: ours(votes),
+        reference=plain,
+        part=_WALKED / _ANSWERS,
+        check=lambda: np.testing.assert_allclose(ours(votes[:_WALKED]), plain(), rtol=1e-9),
+    )
+
+
 # Counting votes.
 
 _TEACHERS, _VOTES_QUERIES, _VOTES_CLASSES, _BY_QUERY = 800, 50_000, 100, 2000
@@ -255,4 +403,38 @@ def _counting(scratch: Path) -> Work:
         check=lambda: np.testing.assert_array_equal(
             count_votes(votes, num_classes=_VOTES_CLASSES)[:_BY_QUERY], plain()
         ),
+    )
+
+
+# A lower bound from canaries, against the same theorem in plain Python.
+
+_COINS, _RIGHT, _DELTA = 1000, 900, 1e-5
+
+
+@benchmark(
+    "audit-one-run",
+    "lower bound from 1,000 coin canaries at a delta",
+    "the theorem with SciPy, a tail at a time",
+    mark=160,
+)
+def _one_run(scratch: Path) -> Work:
+    def ours() -> float:
+        return one_run_lower_bound(canaries=_COINS, guesses=_COINS, correct=_RIGHT, delta=_DELTA)
+
+    def plain() -> float:
+        """Theorem 5.2 of Steinke et al. with SciPy's binomial, every tail by itself, bisected."""
+        low, high = 0.0, 20.0
+        for _ in range(50):
+            middle = (low + high) / 2
+            right = 1 / (1 + math.exp(-middle))
+            tail = [binom.sf(_RIGHT - fewer - 1, _COINS, right) for fewer in range(_RIGHT + 1)]
+            alpha = max(0.0, *((tail[n] - tail[0]) / n for n in range(1, _RIGHT + 1)))
+            refuted = tail[0] + 2 * _COINS * _DELTA * alpha <= 0.05
+            low, high = (middle, high) if refuted else (low, middle)
+        return low
+
+    return Work(
+        ours=ours,
+        reference=plain,
+        check=lambda: np.testing.assert_allclose(ours(), plain(), rtol=1e-6),
     )

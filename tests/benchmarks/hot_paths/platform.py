@@ -3,12 +3,20 @@
 import contextlib
 import io
 import json
+import os
 import sqlite3
+import subprocess
+import sys
+import time
 from dataclasses import asdict
+from functools import partial
 from itertools import count
 from pathlib import Path
+from typing import Any
 
+import mlflow
 import numpy as np
+from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.ledger import ledger_of
@@ -17,16 +25,19 @@ from labeldp.mechanisms.randomness import OsEntropy
 from labeldp.mechanisms.release_store import write_event
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.cli.command_line import main
-from labeldp.platform.records.results import ResultsFolder
+from labeldp.platform.records.results import ResultsFolder, TrialRecord
+from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.settings.configuration import TrialConfig, config_hash, with_changes
 from labeldp.platform.settings.sweep import Grid, PlannedTrial, Resume, Sweep, SweepOptions
 from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.open_sweep import finished_before
 from labeldp.platform.sweep.plan import plan_of
 from labeldp.platform.vault.vault_store import SqliteStore
-from tests.benchmarks.benchmark import Work, benchmark
+from tests.benchmarks.benchmark import Work, benchmark, children_seconds
 from tests.benchmarks.large_table import auc, commands, write
 from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.stores import new_store
+from tests.source_tree import ROOT
 
 _READ = 5000
 
@@ -141,6 +152,74 @@ def _ledger(scratch: Path) -> Work:
     return Work(ours=ours, reference=plain, check=check)
 
 
+# Runs of trials in a tracking store, against MLflow's fluent interface as its manual has it.
+
+_TRIALS, _EPOCHS = 10, 20
+_TEXTS = {"config.yaml": "seed: 0\n", "run_card.md": "# A trial\n", "ledger.json": "[]\n"}
+
+
+@benchmark(
+    "tracking-write",
+    "10 trials of 20 epochs tracked in SQLite",
+    "MLflow's fluent interface, an epoch at a time",
+    mark=1.5,
+    clock=time.perf_counter,
+)
+def _tracked(scratch: Path) -> Work:
+    stores = {side: new_store(scratch / side) for side in ("ours", "plain")}
+    tracker = Tracker(uri=stores["ours"], experiment="small")
+    tracker.open_parent("small", tags={"sweep": "small"}, run_id=None)
+    names = count()
+    epoch = {"loss": 1.0, "val_accuracy": 0.5, "seconds": 0.1}
+
+    def a_trial() -> TrialRecord:
+        record = a_record(f"{next(names):016x}")
+        record.curves[:] = [{"epoch": n, **epoch} for n in range(1, _EPOCHS + 1)]
+        return record
+
+    def ours() -> str:
+        for _ in range(_TRIALS):
+            tags = {"seed": "0"}
+            run_id = tracker.write(a_trial(), name="a trial", tags=tags, texts=_TEXTS)
+        return run_id
+
+    def plain() -> str:
+        """A run inside of a run for each trial, an epoch at a time, as it is trained."""
+        mlflow.set_tracking_uri(stores["plain"])
+        mlflow.set_experiment("small")
+        with mlflow.start_run(run_name="small"):
+            for _ in range(_TRIALS):
+                record = a_trial()
+                with mlflow.start_run(run_name="a trial", nested=True) as run:
+                    mlflow.set_tags({"config_hash": record.hash, "seed": "0"})
+                    mlflow.log_params(dict(record.config))
+                    for epoch in record.curves:
+                        figures = {key: value for key, value in epoch.items() if key != "epoch"}
+                        mlflow.log_metrics(figures, step=int(epoch["epoch"]))
+                    mlflow.log_metrics(dict(record.metrics), step=0)
+                    for name, text in _TEXTS.items():
+                        mlflow.log_text(text, name)
+        return str(run.info.run_id)
+
+    def check() -> None:
+        found = [_kept(stores["ours"], ours()), _kept(stores["plain"], plain())]
+        assert found[0] == found[1], found
+
+    return Work(ours=ours, reference=plain, check=check)
+
+
+def _kept(uri: str, run_id: str) -> dict[str, Any]:
+    client = MlflowClient(tracking_uri=uri)
+    data = client.get_run(run_id).data
+    points = client.get_metric_history(run_id, "loss")
+    return {
+        "metrics": data.metrics,
+        "params": data.params,
+        "curve": [(point.step, point.value) for point in points],
+        "files": sorted(file.path for file in client.list_artifacts(run_id)),
+    }
+
+
 # Planning: twenty thousand trials resolved, checked and priced.
 
 _SWEEPS_TRIALS, _ONE_BY_ONE, _EPSILONS = 20_000, 500, (0.5, 1.0, 2.0, 4.0)
@@ -186,6 +265,57 @@ def _plan(scratch: Path) -> Work:
         reference=plain,
         part=_ONE_BY_ONE / _SWEEPS_TRIALS,
         check=check,
+    )
+
+
+# The start of a sweep in a process of its own, against importing all that it will ever need.
+
+#: A sweep read, planned, its data loaded and checked, and the driver there to run it.
+_READY = """
+import json, runpy, sys
+from pathlib import Path
+from typing import Any
+from labeldp.platform.sweep.driver import check, run_sweep
+from labeldp.platform.settings.sweep import SweepOptions
+sweep = runpy.run_path("sweeps/quickstart.py")["SWEEP"]
+plan, _ = check(sweep, SweepOptions(results=Path(sys.argv[1])))
+print(json.dumps({"trials": len(plan.trials), "heavy": HEAVY}))
+"""
+_IMPORTS = "import json, sys, matplotlib.figure, mlflow, ray.tune, sklearn.datasets, torch\n"
+_PLAIN = _IMPORTS + 'print(json.dumps({"trials": 16, "heavy": HEAVY}))\n'
+_HEAVY = "sorted({'matplotlib', 'mlflow', 'ray', 'sklearn', 'torch'} & set(sys.modules))"
+
+
+def _run(code: str, scratch: Path) -> dict[str, Any]:
+    done = subprocess.run(
+        [sys.executable, "-c", code.replace("HEAVY", _HEAVY), str(scratch / "results")],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+@benchmark(
+    "sweep-start",
+    "the demo's driver until its data are checked",
+    "a process that imports torch, Ray, MLflow, scikit-learn and matplotlib",
+    mark=1.1,
+    clock=children_seconds,
+)
+def _start(scratch: Path) -> Work:
+    def check() -> None:
+        """The demo has 16 trials; what runs them is loaded later, beside Ray's start."""
+        ours, plain = _run(_READY, scratch), _run(_PLAIN, scratch)
+        assert ours["trials"] == 16
+        assert plain["heavy"] == ["matplotlib", "mlflow", "ray", "sklearn", "torch"]
+        assert set(plain["heavy"]) - set(ours["heavy"]) >= {"matplotlib", "mlflow", "ray"}, ours
+
+    return Work(
+        ours=partial(_run, _READY, scratch), reference=partial(_run, _PLAIN, scratch), check=check
     )
 
 

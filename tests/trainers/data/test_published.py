@@ -347,6 +347,16 @@ def test_columns_that_came_first_keep_their_numbers() -> None:
     assert float(log.days.sum()) == pytest.approx(412901.5586, abs=1e-3)
 
 
+def test_a_person_makes_up_to_20_visits_from_one_device() -> None:
+    log = conversions(20_000, seed=0)
+    people = log.groupby("person")
+    visits = people.size()
+    assert set(visits) == set(range(1, 21))
+    assert people[["country", "device"]].nunique().max().tolist() == [1, 1]
+    # A name does not say how often the person came.
+    assert abs(np.corrcoef(visits, visits.index.str[1:].astype(int))[0, 1]) < 0.1
+
+
 def test_purchases_alone_have_an_amount_and_a_delay() -> None:
     log = conversions(50_000, seed=0)
     bought = log.bought == "yes"
