@@ -302,9 +302,10 @@ def test_damaged_files_are_named_and_their_secrets_are_not(name: str, tmp_path: 
     write(folder)
     path = folder / file
     lines = path.read_text().splitlines()
-    mark, place = (",", -1) if name == "california_housing" else ("\t", 0)
+    housing = name == "california_housing"
+    mark = "," if housing else "\t"
     fields = lines[5].split(mark)
-    fields[place] = "secret"
+    fields[-1 if housing else 0] = "secret"
     for bad in ([*lines[:5], mark.join(fields), *lines[6:]], [], lines[:1]):
         path.write_text("\n".join([*bad, ""]) if bad else "")
         with pytest.raises(DataFileError, match=f"{file}.*fetch it again") as caught:
