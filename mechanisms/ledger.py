@@ -192,10 +192,10 @@ class PrivacyLedger:
 
     def __init__(self, *, num_labels: int) -> None:
         _validate.whole(num_labels=num_labels, minimum=1)
-        # Values are replaced and never changed, so that a shallow copy is independent.
+        # These two are replaced and never changed, so that a shallow copy has its own.
         self._group_of: NDArray[np.intp] = np.zeros(num_labels, dtype=np.intp)
         self.histories: list[Counter[Event]] = [Counter()]
-        self._prices: tuple[Priced, ...] = ()
+        self._prices: list[Priced] = []
 
     @property
     def num_labels(self) -> int:
@@ -209,7 +209,9 @@ class PrivacyLedger:
 
     def copy(self) -> "PrivacyLedger":
         """Return an independent ledger in the same state, to try a charge on."""
-        return copy(self)
+        found = copy(self)
+        found._prices = [*self._prices]
+        return found
 
     def add(self, charge: Charge) -> None:
         """Charge a line of a ledger to the labels that it names."""
@@ -218,7 +220,7 @@ class PrivacyLedger:
 
     def add_failures(self, prices: Iterable[Priced]) -> None:
         """Charge the failures of `prices`, whose events are charged some other way."""
-        self._prices += tuple(prices)
+        self._prices.extend(prices)
 
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
         """Charge `event` to the labels at `indices`, or to every label."""

@@ -196,7 +196,8 @@ def _tracked(scratch: Path) -> Work:
                     for epoch in record.curves:
                         figures = {key: value for key, value in epoch.items() if key != "epoch"}
                         mlflow.log_metrics(figures, step=int(epoch["epoch"]))
-                    mlflow.log_metrics(dict(record.metrics), step=0)
+                    found = {**record.metrics, "epsilon_m": record.metrics["epsilon_m_low"]}
+                    mlflow.log_metrics(found, step=0)
                     for name, text in _TEXTS.items():
                         mlflow.log_text(text, name)
         return str(run.info.run_id)
