@@ -240,8 +240,8 @@ def test_a_sweep_waits_for_a_node_that_comes_and_goes(tmp_path: Path) -> None:
     assert found["code"] == 0, found["said"]
     assert "trials wait for resources" in found["said"]
     assert "(1 CPU + 1 GPU) is gone (" in found["said"]
-    # The head, the node that was lost, and the one that came after it.
-    assert found["seen"] == 3 and found["gone"]
+    # The head, the two that were asked for, and, while there is work for it, one for the lost node.
+    assert found["seen"] in (3, 4) and found["gone"]
     assert "16 trained in" in found["said"]
     check_tracking(tmp_path / "results")  # SQLite on the driver's node
     (record,) = records(tmp_path / "results")
