@@ -228,18 +228,17 @@ def train_together(trainings: Sequence[Training], *, epochs: int) -> None:
 
     def loss(*batch: Tensor) -> Tensor:
         # The gradients of a sum of losses of different networks are those of each.
-        here = None if streams[0] is None else torch.cuda.current_stream()
+        branches = [stream for stream in streams if stream is not None]
         width = len(batch) // len(trainings)
         losses = []
-        for number, (each, stream) in enumerate(zip(trainings, streams, strict=True)):
-            own = batch[number * width : (number + 1) * width]
-            if stream is None or here is None:
-                losses.append(each._loss_of_batch(*own))
-                continue
-            stream.wait_stream(here)
-            with torch.cuda.stream(stream):
-                losses.append(each._loss_of_batch(*own))
-            here.wait_stream(stream)
+        # All begin before the first is waited for: a later one would wait for it, too.
+        for stream in branches:
+            stream.wait_stream(torch.cuda.current_stream())
+        for number, each in enumerate(trainings):
+            with torch.cuda.stream(streams[number]):  # None changes nothing
+                losses.append(each._loss_of_batch(*batch[number * width : (number + 1) * width]))
+        for stream in branches:
+            torch.cuda.current_stream().wait_stream(stream)
         return torch.stack(losses).sum()
 
     step = TrainingStep(loss, *(each._optimizer for each in trainings), record=record)

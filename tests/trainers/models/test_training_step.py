@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Any
 
@@ -159,6 +160,33 @@ def test_teachers_in_one_recorded_step_vote_as_one_after_another(
     vote, given = teachers(replace(PLAIN, capture=True), learning_rate=1e30)
     with pytest.raises(TrainingDiverged):
         vote(*given)
+
+
+class Line:
+    """A stream of a GPU that is not there: it keeps which one waited for which."""
+
+    waits: list[tuple[str, str]] = []
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def wait_stream(self, other: "Line") -> None:
+        self.waits.append((self.name, other.name))
+
+
+def test_teachers_in_one_recorded_step_wait_for_none_of_each_other(
+    recorder: StandIn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = iter("ab")
+    monkeypatch.setattr(Line, "waits", [])
+    monkeypatch.setattr(learners, "_stream", lambda device: Line(next(lines)))
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: Line("main"))
+    monkeypatch.setattr(torch.cuda, "stream", lambda line: nullcontext())
+    vote, (_, shards, data) = teachers(replace(PLAIN, capture=True))
+    vote(range(2), shards[:2], data)
+    forked = [("a", "main"), ("b", "main")]
+    joined = [("main", "a"), ("main", "b")]
+    assert Line.waits[:4] == forked + joined
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no GPU here")
