@@ -15,6 +15,10 @@ if TYPE_CHECKING:  # settings are read without it
     import torch
 
 
+#: In errors of a GPU without memory: of CUDA itself, and of its libraries.
+NO_MEMORY = ("out of memory", "ALLOC_FAILED")
+
+
 class Device(StrEnum):
     """Where to compute; AUTO takes a CUDA device if there is one."""
 

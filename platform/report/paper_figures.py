@@ -118,6 +118,8 @@ def heat_map(records: Sequence[TrialRecord], folder: Path | None = None) -> Figu
     # Epsilon has figures of its own.
     rows, columns, *_ = sorted(axes_there, key=lambda key: key == "trainer.epsilon")
     grid = table.pivot_table("accuracy", rows, columns)
+    if grid.empty:  # no line has both
+        return None
     figure, (axes,) = _panels(1, height=1.2 + 0.45 * len(grid))
     axes.grid(visible=False)
     drawn = axes.imshow(grid, aspect="auto", cmap="cividis")

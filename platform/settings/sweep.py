@@ -184,7 +184,7 @@ class Resources:
     def __post_init__(self) -> None:
         _validate.positive(cpu=self.cpu)  # Ray Tune starts no trial without a core
         _validate.non_negative(gpu=self.gpu)
-        if self.gpu > 1 and self.gpu % 1:
+        if (self.gpu > 1 and self.gpu % 1) or 0 < self.gpu < 0.0001:  # Ray counts no less
             raise ConfigurationError(
                 f"gpu is {self.gpu:g}; it is a share of one GPU, such as 0.25, or whole GPUs"
             )

@@ -7,6 +7,7 @@ import re
 import time
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, is_dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
@@ -364,15 +365,12 @@ class Hours:
 
 
 def planned_hours(
-    trials: Sequence[PlannedTrial], size: DataSize, *, on_gpu: bool | None = None
+    trials: Sequence[PlannedTrial], size: DataSize, *, measured: bool = False
 ) -> Hours | None:
     """Return the hours of a sweep's trials; None if they are not known, or only minutes.
 
-    Args:
-        trials: Each standing for as many as it is priced for.
-        size: Of the data; hours are known of images as they are.
-        on_gpu: Measure on the GPU of this machine, or on its processor; None counts operations
-            for a GPU that is not here.
+    They are known of images as they are: `measured` on the device that trials take here, or of
+    counted operations for a GPU that is not here.
     """
     data = trials[0].config.data
     if len(size.shape) != 3 or data.features is not FeatureSet.AS_THEY_ARE:
@@ -391,9 +389,10 @@ def planned_hours(
         return None
     lines = dict.fromkeys((trial.variant for trial in trials), 0.0)
     for line, how, part in works:
-        lines[line] += seconds_of(part, size, how, measured=on_gpu is not None) / 3600
-    if on_gpu is None:
+        lines[line] += seconds_of(part, size, how, measured=measured) / 3600
+    if not measured:
         return Hours(lines=lines, device="an H200, by counted operations", measured=False)
+    on_gpu = any(how.torch_device().type == "cuda" for _, how, _ in works)
     return Hours(lines=lines, device=device_name(on_gpu=on_gpu), measured=True)
 
 
@@ -464,17 +463,20 @@ def _kept(
     key = json.dumps({**facts, **asdict(performance)}, sort_keys=True, default=str)
     file = state_folder() / "rates.json"
     device = device_name(on_gpu=on_gpu)
-    try:
-        kept = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        kept = {}
-    own = kept.setdefault(device, {})
-    if not isinstance(own.get(key), dict):  # earlier versions kept the rate alone
-        own[key] = _measured(network, size, performance)
+    kept: dict[str, dict[str, Any]] = {}
+    # There is none yet, it is damaged, or of an earlier version.
+    with suppress(OSError, ValueError, TypeError, AttributeError, LookupError):
+        kept = {name: dict(rates) for name, rates in json.loads(file.read_bytes()).items()}
+        found: dict[str, float] = kept[device][key]
+        if 0 < found["rate"] < math.inf and found["bytes"] >= 0:
+            return found
+    found = _measured(network, size, performance)
+    kept.setdefault(device, {})[key] = found
+    with suppress(OSError):  # a plan does without a folder that can be written
         private_folder(file.parent)
         with replacing(file) as written:
             written.write(json.dumps(kept, indent=1).encode())
-    return dict(own[key])
+    return found
 
 
 def _measured(

@@ -265,8 +265,9 @@ def check_processors(
         return
     if gpus_here() if gpu is None else gpu:
         return
-    sizes = "".join(f"--preset {name}, " for name in sweep.presets)
-    here = planned_hours(trials, size, on_gpu=False)
+    small = [name for name, preset in sweep.presets.items() if not preset.needs_gpu]
+    sizes = "".join(f"--preset {name}, " for name in small)
+    here = planned_hours(trials, size, measured=True)
     took = "" if here is None else f"; {here.device} would take {here.total:,.3g} hours"
     raise CannotFit(
         f"this sweep is for a GPU, and there is none here{took}. Take {sizes}--smoke or a cluster "
@@ -613,8 +614,8 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     cost = known.cost
     problems = [*map(str, unfit), *map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    wants_gpu = known.sweep.resources.gpu > 0
-    gpus = gpus_here() if wants_gpu else 0
+    gpus = gpus_here() if known.sweep.resources.gpu else 0
+    wants_gpu = known.sweep.resources.gpu > 0 and (gpus > 0 or not options.on_processors)
     hours = None
     share = known.sweep.resources.gpu
     notes = list(known.notes)
@@ -629,7 +630,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         shared, told = with_shares(known, [(os.cpu_count() or 1, gpus)])
         share = shared.resources.gpu
         notes += told
-        hours = planned_hours(trials, size, on_gpu=None if wants_gpu and not gpus else gpus > 0)
+        hours = planned_hours(trials, size, measured=gpus > 0 or not wants_gpu)
     total = 0.0 if hours is None else number * hours.total
     price = options.price_per_hour
     if price is not None and hours is None:

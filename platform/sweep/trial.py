@@ -48,6 +48,7 @@ from labeldp.platform.vault.label_home import LabelHome, TrialLabels
 from labeldp.trainers.data.files import inner_folder, replacing
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
+from labeldp.trainers.performance import NO_MEMORY
 from labeldp.trainers.settings.trainer import Trainer
 from labeldp.trainers.settings.training import EpochMetrics, TrainingDiverged
 
@@ -475,7 +476,7 @@ class _Reports:
 def is_out_of_memory(error: BaseException) -> bool:
     """Whether a trial failed for want of memory, of its device or of its machine."""
     known = isinstance(error, MemoryError | torch.OutOfMemoryError)
-    return known or "out of memory" in str(error)
+    return known or any(words in str(error) for words in NO_MEMORY)
 
 
 def _reason(error: BaseException) -> str:

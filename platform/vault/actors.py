@@ -26,6 +26,7 @@ from labeldp.platform.settings.sweep import CannotFit, Resources, Unfinished
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.vault_store import VoteJournal
 from labeldp.platform.vault.witness import STATE, state_folder
+from labeldp.trainers.performance import NO_MEMORY
 
 #: A release of 50,000 labels takes well under a second; this is for machines that are swamped.
 TIME_LIMIT_SECONDS = 300
@@ -169,7 +170,8 @@ def train_ensemble(
             pool.close()
     if given_up:
         first = given_up[0]
-        if (more := resources.doubled) is not None and "out of memory" in first.error:
+        no_memory = any(words in first.error for words in NO_MEMORY)
+        if (more := resources.doubled) is not None and no_memory:
             say(
                 f"{left - trained} teachers were out of memory with {resources.gpu:g} of a GPU "
                 f"each; they start again with {more.gpu:g}"

@@ -282,8 +282,8 @@ def hours_against_clock(size: Size) -> dict[str, float]:
 def plans(size: Size) -> dict[str, Any]:
     """Return what the plan says of this device: hours of PATE-FM's table, and shares of a GPU."""
     whole = replace(CIFAR, num_labels=50_000, num_test=10_000)
-    here = True if gpus_here() else None  # counted operations, where there is none
-    hours = planned_hours(plan_trials(load_sweep("pate_fm_cifar10")), whole, on_gpu=here)
+    sweep = load_sweep("pate_fm_cifar10")
+    hours = planned_hours(plan_trials(sweep), whole, measured=gpus_here() > 0)
     assert hours is not None
     places = places_on_gpu(plan_trials(sweep_of(size, "cifar10")), whole)
     held = dict(zip(("trials", "teachers"), places, strict=True))

@@ -59,6 +59,8 @@ def test_a_heat_map_takes_epsilon_only_where_nothing_else_is_varied() -> None:
     ]
     axes = panels(paper_figures.heat_map(records))[0]
     assert (axes.get_xlabel(), axes.get_ylabel()) == keys[:0:-1]
+    apart = [a_record(f"{key}{x}", point={key: x}) for key in keys[:2] for x in (1, 2)]
+    assert paper_figures.heat_map(apart) is None, "two lines, each with an axis of its own"
 
 
 def test_what_settings_do_has_shares_all_settings_and_means_along_each() -> None:

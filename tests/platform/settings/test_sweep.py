@@ -118,6 +118,9 @@ def test_a_stated_share_of_a_gpu_ends_the_sharing_by_memory() -> None:
     assert sized({"resources.gpu": 1}).doubled is None
     with pytest.raises(ValueError, match=r"cpu is 0\.0; it must be a finite number above 0"):
         sized({"resources.cpu": 0})
+    for share in (1e-9, 1.5):
+        with pytest.raises(ConfigurationError, match=f"gpu is {share:g}; it is a share of one"):
+            sized({"resources.gpu": share})
 
 
 def test_settings_of_a_presets_own_lines_stand() -> None:

@@ -1,6 +1,7 @@
 """Hours of a sweep: work over a rate, measured here or counted for another device."""
 
 import json
+import math
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -12,8 +13,9 @@ import torch
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, SweepOptions, plan_trials
 from labeldp.platform.sweep import cost as module
+from labeldp.platform.sweep import plan as plan_module
 from labeldp.platform.sweep.config_files import load_sweep
-from labeldp.platform.sweep.cost import places_on_gpu, planned_hours
+from labeldp.platform.sweep.cost import Hours, places_on_gpu, planned_hours
 from labeldp.platform.sweep.plan import plan_of
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.models.learner import OnLabels
@@ -60,7 +62,7 @@ def test_a_rate_is_measured_once_and_kept(state: Path, monkeypatch: pytest.Monke
     images = {"data.name": "mnist", **small, **schedule}
     size = replace(CIFAR, shape=(1, 28, 28))
     trials = [one(images), one({**images, "trainer.epsilon": 2.0, "trainer.epochs": 20}, "other")]
-    found = planned_hours(trials, size, on_gpu=False)
+    found = planned_hours(trials, size, measured=True)
     assert found is not None and found.measured and "threads of" in found.device
     assert found.lines["other"] == pytest.approx(2 * found.lines["line"])
     ((rate,),) = [
@@ -69,16 +71,60 @@ def test_a_rate_is_measured_once_and_kept(state: Path, monkeypatch: pytest.Monke
     seen = 10 * (50_000 + 10_000 / 3)
     assert found.lines["line"] == pytest.approx(seen / rate["rate"] / 3600)
     monkeypatch.setattr(module, "_measured", None)
-    assert planned_hours(trials, size, on_gpu=False) == found
+    assert planned_hours(trials, size, measured=True) == found
+
+
+def test_a_damaged_record_of_rates_is_measured_anew(
+    state: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_measured", lambda *of: {"rate": 1.0, "bytes": 0})
+    trials = [one({"data.name": "mnist", "trainer.model": "small_cnn"})]
+    size = replace(CIFAR, shape=(1, 28, 28))
+    expected = planned_hours(trials, size, measured=True)
+    file = state / "rates.json"
+    ((device, own),) = json.loads(file.read_text()).items()
+    (key,) = own
+    bad = [{"rate": rate, "bytes": 0} for rate in (0, -1, math.nan, math.inf, "fast", None)]
+    rates: list[Any] = [{device: {key: each}} for each in (*bad, {}, 1.5, None)]
+    for damaged in [*rates, [], None, {device: []}, {"other": {}}]:
+        file.write_text(json.dumps(damaged))
+        assert planned_hours(trials, size, measured=True) == expected, damaged
+        assert json.loads(file.read_text())[device][key]["rate"] == 1
+    assert "other" in json.loads(file.read_text()), "another device's rates stay"
+    file.write_text("{")
+    assert planned_hours(trials, size, measured=True) == expected
+    file.unlink()
+    file.mkdir()  # a plan does without a record
+    assert planned_hours(trials, size, measured=True) == expected
+
+
+def test_hours_are_of_the_device_that_was_measured(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Also of a sweep that asks for no share: its trials see the GPU all the same."""
+    wants = replace(a_sweep(), needs_gpu=True, resources=Resources(gpu=1))
+    asked = SweepOptions(results=tmp_path / "results")
+
+    def two_hours(*of: Any, measured: bool) -> Hours:
+        return Hours(lines={"line": 2.0}, device="a device", measured=measured)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(plan_module, "planned_hours", two_hours)
+        for on_processors, gpu_hours in ((False, 2.0), (True, 0.0)):
+            found = plan_of(wants, replace(asked, on_processors=on_processors))
+            assert (found.hours_measured, found.gpu_hours) == (on_processors, gpu_hours)
+    Card(monkeypatch, free=20)
+    seen = planned_hours([one({"trainer.model": "small_cnn"})], CIFAR, measured=True)
+    assert seen is not None and seen.device == "a card"
 
 
 def test_minutes_and_tables_are_not_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_measured", None)
     table = replace(CIFAR, shape=(12,))
     small = one({"trainer.model": "small_cnn", "trainer.epochs": 2})
-    assert planned_hours([one({})], table, on_gpu=False) is None
-    assert planned_hours([one({})], CIFAR, on_gpu=False) is None  # an MLP
-    assert planned_hours([small], replace(CIFAR, num_labels=2000), on_gpu=False) is None
+    assert planned_hours([one({})], table, measured=True) is None
+    assert planned_hours([one({})], CIFAR, measured=True) is None  # an MLP
+    assert planned_hours([small], replace(CIFAR, num_labels=2000), measured=True) is None
 
 
 def test_a_processors_rate_is_of_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -301,7 +301,8 @@ def test_hours_of_a_gpu_are_refused_without_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
-    sweep = small(needs_gpu=True, resources=Resources(gpu=1), presets={"home": Preset(samples=1)})
+    presets = {"paper": Preset(needs_gpu=True), "home": Preset(samples=1)}
+    sweep = small(needs_gpu=True, resources=Resources(gpu=1), presets=presets)
     asked = options(tmp_path)
     found = plan_of(sweep, asked)
     assert not found.fits

@@ -323,6 +323,7 @@ OVER = BudgetExceeded(budget=Budget(epsilon=1.0), spent=1.0, requested=2.0, requ
         (TrainingDiverged("the loss is\nnot finite"), False, "TrainingDiverged: the loss is not f"),
         (ValueError("BudgetExceeded: no"), False, "ValueError: BudgetExceeded: no"),
         (MemoryError("too large"), False, "out of memory (too large); lower trainer.batch_size"),
+        (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED"), False, "out of memory (CUDA err"),
         (SystemExit(3), False, "SystemExit: 3"),
     ],
 )

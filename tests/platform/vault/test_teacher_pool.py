@@ -169,8 +169,11 @@ def test_failed_batches_are_tried_again_and_are_always_the_same_ones(simulate: A
     assert fake.shares == [0.5]
 
 
-def test_teachers_that_are_out_of_memory_start_again_with_more_of_the_gpu(simulate: Any) -> None:
-    fake = simulate({2: [failed("CUDA out of memory") for _ in range(TRIES)]})
+@pytest.mark.parametrize("why", ["CUDA out of memory", "cuDNN: CUDNN_STATUS_ALLOC_FAILED"])
+def test_teachers_that_are_out_of_memory_start_again_with_more_of_the_gpu(
+    why: str, simulate: Any
+) -> None:
+    fake = simulate({2: [failed(why) for _ in range(TRIES)]})
     assert sorted(fake.batches) == [[0, 1]] + [[2, 3]] * (TRIES + 1) + [[4, 5]]
     assert fake.shares == [0.5, 1.0] and fake.made == 3  # one actor has the GPU to itself
 

@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -165,7 +165,7 @@ def test_teachers_in_one_recorded_step_vote_as_one_after_another(
 class Line:
     """A stream of a GPU that is not there: it keeps which one waited for which."""
 
-    waits: list[tuple[str, str]] = []
+    waits: ClassVar[list[tuple[str, str]]] = []
 
     def __init__(self, name: str) -> None:
         self.name = name
