@@ -15,6 +15,7 @@ import json
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -237,7 +238,12 @@ def sweep_with_kills(folder: Path, *, small: bool, seconds: float) -> dict[str, 
                     process.wait(timeout=LAST_SECONDS)
             if process.poll() is None:
                 process.kill()
-    seen = {"exit_code": process.poll(), "killed": killed, "seconds": time.perf_counter() - begun}
+    seen: dict[str, Any] = {"exit_code": process.poll(), "killed": killed}
+    seen["seconds"] = time.perf_counter() - begun
+    if process.poll():  # such as a sweep that still runs there, of a measurement that was killed
+        seen["said"] = (folder / "sweep.log").read_text().strip().rpartition("\n")[2]
+    if not (folder / "sweep" / "sweep.json").exists():
+        return seen
     result = load(folder / "sweep")
     planned = cost_of(plan_trials(sweep_of(SMALL if small else FULL, "cifar10")), num_classes=10)
     return {
@@ -245,7 +251,7 @@ def sweep_with_kills(folder: Path, *, small: bool, seconds: float) -> dict[str, 
         "trials": len(result.table()),
         "releases": len(result.ledger()),
         "releases_planned": planned.releases,
-        "trials_by_line": result.table().groupby("method").size().to_dict(),
+        "trials_by_line": Counter(result.table().get("method", ())),
     }
 
 

@@ -22,7 +22,8 @@ from torch import nn
 from labeldp.platform.cluster import known_nodes
 from labeldp.platform.settings.sweep import Resources
 from labeldp.platform.sweep import open_sweep, trial_runs
-from tests.benchmarks.gpu_sweep import SMALL, main, sweep_of
+from tests.benchmarks.gpu_sweep import SMALL, main, sweep_of, sweep_with_kills
+from tests.faults import processes
 from tests.faults.processes import family, titled, wait_until
 from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, check_tracking, own_environment, records, run_here
@@ -33,7 +34,7 @@ pytestmark = pytest.mark.ray_cluster
 def test_the_parts_of_the_measurement_of_a_gpu(
     cluster: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """`gpu_sweep --small`, less its second start of Ray, and cut off after the first rate."""
+    """`gpu_sweep --small`, cut off after the first rate, and its sweep on a Ray that runs."""
     given = ["--small", "--without-sweep", "--minutes=0", f"--folder={tmp_path}"]
     monkeypatch.setattr(sys, "argv", ["gpu_sweep", *given])
     main()
@@ -44,29 +45,16 @@ def test_the_parts_of_the_measurement_of_a_gpu(
     assert 200 < found["plans"]["hours_of_pate_fm_cifar10"] < 300  # counted
     assert "| ALIBI | 8 | fp32 | no |" in (tmp_path / "gpu_sweep.md").read_text()
 
-    killed = threading.Event()
-
-    def kill() -> None:
-        wait_until(lambda: titled(family(os.getpid()), "ray::TeacherActor"), what="an actor")
-        titled(family(os.getpid()), "ray::TeacherActor")[0].kill()
-        killed.set()
-
-    node = cluster.add_node(num_cpus=2, num_gpus=1)
-    thread = threading.Thread(target=kill)
-    thread.start()
-    try:
-        code, said = run_here(
-            sweep_of(SMALL, "digits"),
-            *("--results", str(tmp_path / "results"), "--address", cluster.address),
-            *("--only", "PATE-FM", "trainer.sigma2=4.0"),
-        )
-    finally:
-        thread.join()
-        cluster.remove_node(node)
-    assert code == 0, said
-    assert killed.is_set() and "16 trained in" in said
-    (record,) = records(tmp_path / "results")
-    assert record["finished"] and len(Ending.of(tmp_path / "results").releases) >= 1
+    ended = sweep_with_kills(tmp_path, small=True, seconds=0)  # before its first trial
+    assert ended["exit_code"] and "said" in ended and "trials" not in ended
+    monkeypatch.setenv("RAY_ADDRESS", cluster.address)
+    monkeypatch.setattr(processes, "family", lambda pid: family(os.getpid()))  # of the cluster
+    seen = sweep_with_kills(tmp_path, small=True, seconds=300)
+    assert seen["exit_code"] == 0, (tmp_path / "sweep.log").read_text()
+    assert {*seen["killed"]} == {"ray::TeacherActor.train", "ray::ImplicitFunc.train"}
+    assert seen["trials_by_line"] == {"alibi": 4, "pate": 4}
+    assert seen["releases"] == seen["releases_planned"] == 12
+    assert all(record["finished"] for record in records(tmp_path / "sweep"))
 
 
 class Hungry(nn.Module):
