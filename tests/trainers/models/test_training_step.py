@@ -15,7 +15,12 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.methods.pate_settings import EnsembleConfig, TeacherKind
-from labeldp.trainers.methods.settings import AlibiPriorConfig, PriorSettings, PriorSource
+from labeldp.trainers.methods.settings import (
+    AlibiPriorConfig,
+    PriorLabelsConfig,
+    PriorSettings,
+    PriorSource,
+)
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.performance import Device, Performance
@@ -104,9 +109,12 @@ def test_fixmatch_is_recorded_and_trains_the_same_network(recorder: StandIn) -> 
 
 def test_a_loss_that_changes_by_epoch_is_recorded_anew(recorder: StandIn) -> None:
     prior = PriorSettings(source=PriorSource.CLUSTERS, share=0.3)
-    config = AlibiPriorConfig(epsilon=4.0, prior=prior, epochs=3)
-    trained(config, digits(train=600), epochs=3)
+    # The weight of the prior falls in the first two of five epochs; alone, it stays.
+    trained(AlibiPriorConfig(epsilon=4.0, prior=prior, epochs=5), digits(train=600), epochs=5)
     assert recorder.recordings == 3
+    alone = PriorLabelsConfig(epsilon=4.0, prior=prior, epochs=5)
+    trained(alone, digits(train=600), epochs=5)
+    assert recorder.recordings == 4
 
 
 def test_the_last_epoch_gives_the_memory_of_a_recording_back(
