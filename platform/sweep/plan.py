@@ -614,10 +614,11 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     cost = known.cost
     problems = [*map(str, unfit), *map(str, known.refusals), *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
-    gpus = gpus_here() if known.sweep.resources.gpu else 0
-    wants_gpu = known.sweep.resources.gpu > 0 and (gpus > 0 or not options.on_processors)
-    hours = None
     share = known.sweep.resources.gpu
+    on_cuda = _on_cuda(trials)
+    gpus = gpus_here() if share or on_cuda else 0
+    wants_gpu = on_cuda or (share > 0 and (gpus > 0 or not options.on_processors))
+    hours = None
     notes = list(known.notes)
     if number > 1:
         study = (
@@ -698,7 +699,10 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
         for what, each in takers.items()
         if each.cpu > cores
     ]
-    on_gpu = any(trial.config.performance.device is Device.CUDA for trial in trials)
-    if on_gpu and not gpus_here():
+    if _on_cuda(trials) and not gpus_here():
         problems.append("performance.device is cuda, but this machine has no GPU")
     return problems
+
+
+def _on_cuda(trials: Sequence[PlannedTrial]) -> bool:
+    return any(trial.config.performance.device is Device.CUDA for trial in trials)

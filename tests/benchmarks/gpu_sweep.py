@@ -7,7 +7,8 @@
 what it has. Nothing is downloaded. Rates are of made-up images; the sweep is of CIFAR-10, or of
 scikit-learn's digits where `LABELDP_DATA` lacks it. A part whose packages are missing is left out:
 rates and hours take torch, NumPy, SciPy, pydantic and PyYAML, the plan also rich, the sweep psutil
-and all that labeldp depends on.
+and all that labeldp depends on. Where files travel in pieces, Ray's wheel is two of them:
+`split --bytes=60M ray-*.whl ray.`, and there `cat ray.?? > NAME`, with the name that it had.
 """
 
 import argparse

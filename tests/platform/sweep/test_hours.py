@@ -113,6 +113,9 @@ def test_hours_are_of_the_device_that_was_measured(
         for on_processors, gpu_hours in ((False, 2.0), (True, 0.0)):
             found = plan_of(wants, replace(asked, on_processors=on_processors))
             assert (found.hours_measured, found.gpu_hours) == (on_processors, gpu_hours)
+        stated = replace(asked, overrides={"performance.device": "cuda"})
+        found = plan_of(a_sweep(), stated)  # counted, where it can't be measured
+        assert (found.hours_measured, found.gpu_hours, found.fits) == (False, 2.0, False)
     Card(monkeypatch, free=20)
     seen = planned_hours([one({"trainer.model": "small_cnn"})], CIFAR, measured=True)
     assert seen is not None and seen.device == "a card"
