@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from labeldp.platform.records.progress import Steps
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.settings.configuration import DataSettings, EvaluationSettings
-from labeldp.platform.settings.sweep import Sweep, SweepOptions
+from labeldp.platform.settings.sweep import Sweep, SweepOptions, ensembles_of
 from labeldp.platform.sweep.plan import Plan, as_on_disk, plan_sweep, prepare
 from labeldp.platform.vault.signing import sign_folder, signing_key
 from labeldp.trainers.base import FeatureSet
@@ -20,6 +20,8 @@ from labeldp.trainers.data.labelled_data import LabelledData, labelled, set_asid
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features, image_features
+from labeldp.trainers.models.learner import starting_weights
+from labeldp.trainers.settings.training import LearnerConfig
 
 if TYPE_CHECKING:
     from labeldp.platform.sweep.recorder import SweepOutcome
@@ -73,6 +75,10 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
     for prior in {trial.config.trainer.prior for trial in trials}:
         if prior is not None:
             prior_features(prior, public)
+    every = [*(trial.config.trainer for trial in trials), *ensembles_of(trials)]
+    for network in {part.network for each in every for part in each.work(size.num_labels)}:
+        if isinstance(network, LearnerConfig):
+            starting_weights(network, public)  # trials that start at once all find its weights
     return plan, data
 
 

@@ -60,6 +60,7 @@ from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
 from labeldp.trainers.data.own_data import read_own, with_embeddings
+from labeldp.trainers.data.own_files import existing
 from labeldp.trainers.data.splits import DataSize, Splits, held_out_count, size_of
 from labeldp.trainers.performance import Device
 from labeldp.trainers.settings.trainer import TrainerDefaults
@@ -331,6 +332,8 @@ def check_priors(trials: Sequence[PlannedTrial], *, examples: int) -> None:
         if prior is None:
             continue
         prior.check_size(examples)
+        if prior.encoder is not None:
+            existing(prior.encoder, key="trainer.prior.encoder")
         if FeatureSet.AS_THEY_ARE not in (prior.features, seen):
             raise ValueError(
                 f"trainer.prior.features is {prior.features}, but data.features={seen} leaves no "
@@ -612,7 +615,8 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     known = plan_sweep(options, prepared, size)
     trials = known.trials
     cost = known.cost
-    problems = [*map(str, unfit), *map(str, known.refusals), *_lacking(known.sweep, trials)]
+    refused = dict.fromkeys(map(str, (*unfit, *known.refusals)))
+    problems = [*refused, *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
     share = known.sweep.resources.gpu
     on_cuda = _on_cuda(trials)

@@ -195,8 +195,8 @@ def _write(
 CACHE = "LABELDP_CACHE"
 #: Increase it when the same settings give other weights.
 _VERSION = 3
-#: How the network is trained.
-_RECIPE = LearnerConfig(
+#: How the network of `pretrained:NAME` is trained.
+RECIPE = LearnerConfig(
     **fast_training(epochs=10, width=HALF_WIDTH, label_smoothing=LABEL_SMOOTHING)
 )
 #: Share of the images that may be in both sets. Collections from the web have a few images twice.
@@ -263,9 +263,9 @@ def refuse_shared(
         report(f"{shared:,} of the images are in {name} too, with a label")
 
 
-@lru_cache(maxsize=2)
-def pretrained_on_others(address: str, data: PublicData) -> ImageEncoder:
-    """Return the network of `pretrained:NAME`, to start training on these other images from.
+@lru_cache(maxsize=1)
+def public_labels_of(address: str, data: PublicData) -> LabelledData:
+    """Return the data set of `pretrained:NAME`, on which a network may start for these images.
 
     Whoever names it as `trainer.encoder` calls its labels public; trials state it as their league.
     """
@@ -280,9 +280,14 @@ def pretrained_on_others(address: str, data: PublicData) -> ImageEncoder:
     if tuple(source.public.train_features.shape[1:]) != shape:
         raise ValueError(f"trainer.encoder is {address}, whose images are not {shape} as here")
     refuse_shared(ImageSource(parts=(data.train_features.numpy(),)), source)
-    return publicly_trained(
-        source, seed=0, performance=Performance(precision=Precision.AUTO, channels_last=True)
-    )
+    return source
+
+
+@lru_cache(maxsize=2)
+def trained_to_start(source: LabelledData) -> ImageEncoder:
+    """Return the network that learned of these public labels, to start another training from."""
+    fast = Performance(precision=Precision.AUTO, channels_last=True)
+    return publicly_trained(source, seed=0, performance=fast)
 
 
 def _marks(images: ImageSource) -> Iterable[bytes]:
@@ -302,7 +307,7 @@ def cache_folder() -> Path:
 
 def publicly_trained(
     data: LabelledData,
-    recipe: LearnerConfig = _RECIPE,
+    recipe: LearnerConfig = RECIPE,
     *,
     seed: int,
     performance: Performance,

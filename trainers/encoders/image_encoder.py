@@ -221,27 +221,34 @@ def of_same_images(file: str, data: PublicData, *, key: str) -> ImageEncoder:
     return encoder_of(found, path)
 
 
-def starting_encoder(
-    file: str, data: PublicData, *, model: ModelName | str, width: int | None
-) -> ImageEncoder:
-    """Return the encoder that a network starts from; refuse one of another model or width.
+def check_start(file: str, data: PublicData, *, model: ModelName | str, width: int | None) -> None:
+    """Refuse an encoder that a network of this model and width can't start from; train nothing.
 
     `file` is one that `of_same_images` accepts, or `pretrained:NAME`.
     """
     if file.startswith(PRETRAINED):
-        from labeldp.trainers.encoders.embedding import pretrained_on_others
+        from labeldp.trainers.encoders.embedding import RECIPE, public_labels_of
 
-        encoder = pretrained_on_others(file, data)
+        public_labels_of(file, data)
+        theirs = RECIPE.width
     else:
-        encoder = of_same_images(file, data, key="trainer.encoder")
-    theirs = encoder.width or _MODEL.default_width
+        theirs = of_same_images(file, data, key="trainer.encoder").width
+    theirs = theirs or _MODEL.default_width
     ours = width or (model.default_width if isinstance(model, ModelName) else None)
     if (_MODEL, theirs) != (model, ours):
         raise WeightsRefused(
             f"{file} holds the network {_MODEL} of width {theirs}, and the trial's is "
             f"{model} of width {ours}; set trainer.model and trainer.width to the encoder's"
         )
-    return encoder
+
+
+def starting_encoder(file: str, data: PublicData) -> ImageEncoder:
+    """Return the encoder of `check_start`; `pretrained:NAME` is trained now, if never before."""
+    if not file.startswith(PRETRAINED):
+        return of_same_images(file, data, key="trainer.encoder")
+    from labeldp.trainers.encoders.embedding import public_labels_of, trained_to_start
+
+    return trained_to_start(public_labels_of(file, data))
 
 
 def build(weights: Path | None) -> ImageEncoder:

@@ -282,7 +282,7 @@ class Classifying(Training):
         self._dropout = dropout
         settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         network = settings.for_training(data, seed, dropout=dropout)
-        found = _encoder_of(config, data) if isinstance(config, LearnerConfig) else None
+        found = starting_weights(config, data) if isinstance(config, LearnerConfig) else None
         if found is not None:
             network.load_state_dict(found.network.state_dict(), strict=False)  # but for the head
         self.network = network.to(self.device).to(memory_format=self.performance.memory_format())
@@ -469,17 +469,21 @@ def check_network(config: Any, data: PublicData) -> None:
     network.seeded(0, dropout=config.dropout)
 
 
-def _encoder_of(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None":
+def starting_weights(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None":
+    """Return the encoder that a network starts from, which may be trained for it; None for none."""
     if config.encoder is None:
         return None
     from labeldp.trainers.encoders.image_encoder import starting_encoder
 
-    return starting_encoder(config.encoder, data, model=config.model, width=config.width)
+    return starting_encoder(config.encoder, data)
 
 
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
     """Refuse an encoder of other images or another network, and views that data do not have."""
-    _encoder_of(config, data)
+    if config.encoder is not None:
+        from labeldp.trainers.encoders.image_encoder import check_start
+
+        check_start(config.encoder, data, model=config.model, width=config.width)
     mirrors = config.augment or config.recipe.mirrored
     mixes = config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
@@ -493,6 +497,11 @@ def check_fit(config: LearnerConfig, data: PublicData) -> None:
         raise ValueError(
             f"recipe.cutout is {config.recipe.cutout}, but augment is False, and it is one of the "
             "augmentations: set augment=True (for digits with recipe.flip=none), or leave it out"
+        )
+    if config.recipe.cutout >= side > 0:
+        raise ValueError(
+            f"recipe.cutout is {config.recipe.cutout}, but images of {data.name} have {side} rows "
+            "or columns: most of each would be hidden; take a quarter of them"
         )
     if config.augment and side <= crop:
         raise ValueError(

@@ -20,7 +20,7 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.pate.aggregators import GNMax
 from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.settings.configuration import ConfigurationError
+from labeldp.platform.settings.configuration import ConfigurationError, with_changes
 from labeldp.platform.settings.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
 from labeldp.platform.studies.leakage_study import (
     AdultEnsemble,
@@ -110,12 +110,15 @@ def test_digits_are_not_mirrored_and_a_night_has_full_width() -> None:
     assert {trial.config.trainer.epochs for trial in plain} == {30} and len(plain) == 3
 
 
-def test_no_features_of_features() -> None:
+def test_no_features_of_features_and_no_encoder_that_is_not_there() -> None:
     trial = preset("compare_cifar10", "network")[0]
     data = replace(trial.config.data, features=FeatureSet.PATCHES)
     changed = replace(trial, config=replace(trial.config, data=data))
     with pytest.raises(ValueError, match=r"features is random_patches, but data\.features=patches"):
         check_priors([changed], examples=50_000)
+    missing = with_changes(trial.config, {"trainer.prior.encoder": "nowhere.pt"})
+    with pytest.raises(DatasetMissing, match=r"nowhere\.pt is not there; check trainer\.prior"):
+        check_priors([replace(trial, config=missing)], examples=50_000)
 
 
 # attribute_inference: the attack against hand-made votes, and on a small file like Adult.

@@ -299,6 +299,8 @@ def test_a_network_starts_from_another_sets_public_labels_and_says_so(
     monkeypatch.setenv(embedding.CACHE, str(tmp_path))
     monkeypatch.setattr(embedding, "load", lambda name: public)
     config = LearnerConfig(model=ModelName.FAST_CNN, width=32, encoder="pretrained:letters")
+    config.check_data(data)
+    assert not list(tmp_path.iterdir()), "a plan trains nothing"
     started = OnLabels(config, labels=np.arange(48) % 4, data=data, seed=0, performance=CPU)
     (kept,) = tmp_path.glob("pretrained-letters-*.pt")
     weights = build(kept).network.state_dict()

@@ -137,6 +137,8 @@ def test_cutout_hides_one_square_of_each_image_as_the_mean(monkeypatch: pytest.M
     assert float(hidden.sum((1, 2)).float().mean()) == pytest.approx(inside[0] * inside[1], rel=0.1)
     with pytest.raises(ValueError, match=r"recipe.cutout is 3, but augment is False"):
         a_learner(replace(config, augment=False))
+    with pytest.raises(ValueError, match=r"recipe.cutout is \d+, but images of .* most of each"):
+        replace(config, recipe=replace(config.recipe, cutout=height)).check_data(small_images()[0])
 
 
 def test_tables_have_no_mirror_image() -> None:
