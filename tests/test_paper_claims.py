@@ -1,12 +1,15 @@
 """The small measurements of the papers' claims find what is so by construction."""
 
+from typing import Any
+
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
 from tests.benchmarks.memorization_games import play
-from tests.benchmarks.pate_choices import spoiled
+from tests.benchmarks.pate_choices import spoiled, uncurated
 from tests.benchmarks.random_patches import cluster_accuracies
 
 
@@ -51,6 +54,17 @@ def test_uncurated_data_have_the_wrong_labels_and_rare_classes_that_are_asked_fo
     assert worse.public.train_features.argmax(1).tolist() == truth.tolist()
     same, _ = spoiled(data, wrong=0.0, rarest=1.0, seed=0)
     assert same.train_labels.tolist() == data.train_labels.tolist()
+
+
+def test_students_on_answers_and_on_labels_are_drawn_beside_the_cost() -> None:
+    kinds = pd.MultiIndex.from_tuples([(0.0, 1.0), (0.2, 0.05)])
+    found = {"answers": [90, 80], "their labels": [91, 70], "labels of any": [92, 71]}
+    axes: Any = uncurated(pd.DataFrame({**found, "cost": [1.0, 1.5]}, kinds)).axes
+    accuracy, cost = axes
+    assert [bar.get_width() for bar in accuracy.patches] == [90, 80, 91, 70, 92, 71]
+    assert [bar.get_width() for bar in cost.patches] == [1.0, 1.5]
+    names = [text.get_text() for text in accuracy.get_yticklabels()]
+    assert names == ["as they are", "20% wrong, rarest 1:20"]
 
 
 def test_classes_of_pure_clusters_are_right_unless_noise_is_larger_than_they(

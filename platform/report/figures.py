@@ -17,6 +17,7 @@ from markupsafe import Markup
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.rcsetup import cycler
 
 from labeldp.platform.report.pareto import Point, front, same_epsilon
 from labeldp.platform.report.wording import bound, number
@@ -29,6 +30,7 @@ COLORS: dict[str, str] = dict(re.findall(r"--([\w-]+): (#\w{6})", _SHEET[: _SHEE
 _INK, SOFT, _LINE, _GRID = (COLORS[name] for name in ("ink", "soft", "line", "grid"))
 RC: Any = {
     "font.size": 11.5,
+    "axes.prop_cycle": cycler(color=[COLORS[f"m{place}"] for place in range(8)]),
     "text.parse_math": False,
     "svg.fonttype": "none",
     "svg.hashsalt": "",

@@ -130,7 +130,7 @@ def heat_map(records: Sequence[TrialRecord], folder: Path | None = None) -> Figu
             ink = COLORS["ink" if drawn.norm(value) > 0.6 else "card"]
             axes.text(*reversed(place), f"{value:.1f}", ha="center", va="center", color=ink)
     axes.set(xlabel=columns, ylabel=rows)
-    figure.colorbar(drawn, label=found[0].accuracy_by.words)
+    figure.colorbar(drawn, label=_words(found))
     return figure
 
 
@@ -155,7 +155,7 @@ def learned(found: Sequence[Point], styles: Mapping[str, MethodStyle]) -> Figure
     rows = several + math.ceil(len(numeric) / 3)
     if not rows:
         return None
-    words = found[0].accuracy_by.words + ("" if found[0].accuracy_by.of_scores else ", %")
+    words = _words(found)
     figure = Figure(figsize=(10.5, 3.4 * rows), layout="constrained")
     parts = figure.subfigures(rows, squeeze=False)[:, 0]
     if several:
@@ -212,6 +212,8 @@ def _parallel(
 ) -> None:
     """Draw parallel coordinates: a row of the table is a line, the better the stronger."""
     heights = {}
+    # Lines cross the values.
+    behind = {"facecolor": COLORS["card"], "alpha": 0.8, "linewidth": 0, "pad": 0.5}
     for place, key in enumerate(keys):
         values = table[key]
         numbers = pd.api.types.is_numeric_dtype(values)
@@ -226,7 +228,8 @@ def _parallel(
             height = heights[key][values == each].iloc[0]
             text = f"{each:.4g}" if numbers else str(each)[:24]
             side = {"ha": "right", "x": place - 0.03} if place == 0 else {"x": place + 0.03}
-            axes.text(y=height, s=text, va="center", fontsize="small", color=SOFT, **side)
+            how: dict[str, Any] = {"va": "center", "fontsize": "small", "color": SOFT, **side}
+            axes.text(y=height, s=text, bbox=behind, **how)
     rank = table["accuracy"].rank(pct=True)
     for row in spread(list(rank.sort_values().index), _MOST_LINES):
         look = styles[str(table["line"][row])]
@@ -236,6 +239,11 @@ def _parallel(
     axes.set_xlim(-0.15 * len(keys), len(keys) - 0.8)
     axes.set_yticks([])
     axes.spines[:].set_visible(False)
+
+
+def _words(found: Sequence[Point]) -> str:
+    by = found[0].accuracy_by
+    return by.words if by.of_scores else f"{by.words}, %"
 
 
 def _is_wide(values: pd.Series) -> bool:
@@ -264,7 +272,7 @@ def stages(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure
         right.plot(sorted(sizes), [fmean(sizes[stage]) for stage in sorted(sizes)], marker="o")
     left.set(xlabel="top-k accuracy before the last stage, %", ylabel="final accuracy, %")
     right.set(xlabel="stage", ylabel="mean k*")
-    right.xaxis.get_major_locator().set_params(integer=True)
+    right.set_xticks(sorted({int(stage) for line in right.lines for stage in line.get_xdata()}))
     _legend(figure, left)
     return figure
 
@@ -293,7 +301,7 @@ def plurality(votes: Votes, aggregator: ConfidentGNMax, *, delta: float) -> Figu
     width = edges[1]
     left.bar(edges[:-1], counts, width, align="edge", color=COLORS["mb"], label="queries")
     left.bar(edges[:-1], passed, width, align="edge", color=COLORS["m0"], label="answered")
-    left.axvline(aggregator.threshold, color=SOFT, linestyle="--")
+    left.axvline(aggregator.threshold, color=SOFT, linestyle="--", label="threshold")
     left.set(xlabel="votes for the plurality", ylabel="queries")
     left.legend(title=f"{likely.mean():.0%} answered", fontsize="small")
     checks = costs.cost(delta=delta, answered=np.zeros(len(costs), dtype=np.bool_))
@@ -339,7 +347,9 @@ def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
     for (votes, consensus), mine in pd.DataFrame(rows).groupby(["votes", "consensus"]):
         line = mine.sort_values("epsilon")
         axes.plot(line["epsilon"], line["error"], marker="o", label=f"{votes}, {consensus}")
-    axes.set(xlabel="epsilon of the answers, of these votes", ylabel="votes in the wrong class")
+    axes.set(
+        xlabel="epsilon of the answers, of these votes", ylabel="share of votes in the wrong class"
+    )
     _logarithmic(axes, "xy")
     _legend(figure, axes)
     return figure

@@ -5,7 +5,8 @@
 
 reads the set from LABELDP_DATA, and prints the rows of docs/reproduction/pate.md. `labels` trains
 students on private answers, and beside them on the labels of as many examples, on data that get
-worse: wrong labels, and rare classes (Papernot et al. 2018, sections 5.1 and 6).
+worse: wrong labels, and rare classes (Papernot et al. 2018, sections 5.1 and 6). `--figure FOLDER`
+draws them, with what the answers cost.
 """
 
 import argparse
@@ -17,6 +18,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from matplotlib import rc_context
+from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, count_votes
@@ -24,6 +27,8 @@ from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.mechanisms.pate.releases import LABEL, PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.mechanisms.vault import LabelVault
+from labeldp.platform.report.figures import RC, SOFT, save
+from labeldp.platform.report.paper_figures import KINDS
 from labeldp.trainers.data.labelled_data import LabelledData, load
 from labeldp.trainers.methods.pate import TeacherVotes, start_student
 from labeldp.trainers.methods.pate_settings import (
@@ -190,11 +195,42 @@ def measured(
         }
 
 
+def uncurated(means: pd.DataFrame) -> Figure:
+    """Draw accuracies and the cost of answers for each kind of data, a row of the table."""
+    names = [
+        ", ".join(
+            word
+            for word, there in (
+                (f"{wrong:.0%} wrong", wrong),
+                (f"rarest 1:{1 / rarest:.0f}", rarest < 1),
+            )
+            if there
+        )
+        or "as they are"
+        for wrong, rarest in means.index
+    ]
+    figure = Figure(figsize=(5.6, 7.6), layout="constrained")
+    left, right = figure.subplots(2, sharey=True, height_ratios=(3, 2))
+    places = np.arange(len(names))
+    for place, column in enumerate(("answers", "their labels", "labels of any")):
+        left.barh(places + 0.27 * (place - 1), means[column], 0.25, label=column)
+    left.set(xlabel="accuracy of a student, %", yticks=places, yticklabels=names)
+    left.invert_yaxis()
+    right.barh(places, means["cost"], 0.6, color=SOFT)
+    right.set(xlabel=f"epsilon at delta {_PUBLISHED.delta:g}, of these votes")
+    for axes in (left, right):
+        axes.grid(axis="x")
+        axes.grid(visible=False, axis="y")
+    figure.legend(loc="outside lower left", ncols=3, fontsize="small")
+    return figure
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("choice", choices=["teachers", "labels"])
     parser.add_argument("data", help="name of a set of images")
     parser.add_argument("--features", type=Path, help="folder that keeps features between runs")
+    parser.add_argument("--figure", type=Path, help="folder for a figure of `labels`")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     given = parser.parse_args()
     torch.set_num_threads(1)
@@ -204,6 +240,10 @@ def main() -> None:
         found = pd.DataFrame([row for s in given.seeds for row in beside_labels(data, seed=s)])
         means = found.groupby(["wrong", "rarest"], sort=False).mean()
         print(means.round(2).to_string(), flush=True)
+        if given.figure is not None:
+            given.figure.mkdir(parents=True, exist_ok=True)
+            with rc_context(RC):
+                save(uncurated(means), *(given.figure / f"labels.{kind}" for kind in KINDS))
         return
     for name, ensemble in teachers():
         runs = {
