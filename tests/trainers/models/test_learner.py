@@ -141,6 +141,20 @@ def test_cutout_hides_one_square_of_each_image_as_the_mean(monkeypatch: pytest.M
         replace(config, recipe=replace(config.recipe, cutout=height)).check_data(small_images()[0])
 
 
+@pytest.mark.parametrize("model", [ModelName.RESNET18_V2, ModelName.INCEPTION])
+def test_the_papers_networks_learn_small_images_under_cutout(model: ModelName) -> None:
+    """Small forms of the tables that need a GPU; other tests train the other networks."""
+    data, labels = small_images()
+    recipe = Recipe(crop=1, flip=Flip.NONE, cutout=3)
+    config = LearnerConfig(
+        model=model, width=8, epochs=6, batch_size=20, augment=True, recipe=recipe
+    )
+    learner = OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)
+    for _ in range(config.epochs):
+        learner.epoch()
+    assert learner.evaluate() > 0.6  # a third by chance
+
+
 def test_tables_have_no_mirror_image() -> None:
     data, labels = small_table()
     config = LearnerConfig(recipe=Recipe(mirrored=True))
