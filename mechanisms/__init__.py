@@ -50,7 +50,10 @@ from labeldp.mechanisms.channels import (
     SubsetSelection as SubsetSelection,
     optimal_channel as optimal_channel,
 )
-from labeldp.mechanisms.rr_with_prior import ClusterHistograms as ClusterHistograms
+from labeldp.mechanisms.rr_with_prior import (
+    ClusterHistograms as ClusterHistograms,
+    TwoClassHistograms as TwoClassHistograms,
+)
 from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
 from labeldp.mechanisms.ledger import (
     Budget as Budget,

@@ -24,6 +24,7 @@ from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.persons import Groups, normal_name, shares_of_persons
 from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.release_store import describe, write_event
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.platform.api.label_release import MOST_CLASSES, LabelRelease, mechanism_for
 from labeldp.platform.api.process_ledger import PaidRelease
 from labeldp.platform.settings.methods import RELEASED
@@ -309,6 +310,9 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             delta=facts["delta"],
             num_classes=len(classes),
         )
+        # Of two classes, too, in earlier releases.
+        if facts["method"] == "clusters" and facts["mechanism"] == ClusterHistograms.__name__:
+            mechanism = ClusterHistograms(epsilon=mechanism.epsilon, num_classes=len(classes))
         if facts["method"] in ("subset", "stages"):
             values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
         clusters = arrays.get("clusters")

@@ -24,7 +24,7 @@ from labeldp.mechanisms.randomized_response import (
     PublishedClasses,
     RandomizedResponse,
 )
-from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior, TwoClassHistograms
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 
 #: Class of a mechanism of ours -> a release of it; the word before "of", "by" or "on" is its noun.
@@ -37,6 +37,7 @@ RELEASES: dict[type, str] = {
     StaircaseChannel: "release of labels by the best channel under a prior",
     BitFlip: "release of flipped bits",
     ClusterHistograms: "release of noisy counts of classes in clusters",
+    TwoClassHistograms: "release of noisy counts of one of two classes in clusters",
     LabelMoments: "release of noisy sums of labels",
     PateAnswers: "round of answers by an ensemble of teachers",
     NeighborAnswers: "round of answers by nearest labels",

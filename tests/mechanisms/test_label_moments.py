@@ -12,7 +12,7 @@ from labeldp.mechanisms import label_moments
 from labeldp.mechanisms.accounting import L2_SENSITIVITY
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
 from labeldp.mechanisms.randomness import AnyGenerator, SecureEntropy, SecureGenerator
-from labeldp.mechanisms.rr_with_prior import ClusterHistograms
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, TwoClassHistograms
 
 WEIGHTS = np.random.default_rng(0).normal(size=(40, 6))
 WEIGHTS /= np.linalg.norm(WEIGHTS, axis=1).max()
@@ -101,3 +101,18 @@ def test_noise_is_discrete_laplace_of_half_of_epsilon(secure: bool) -> None:
     counts = mechanism.release(labels, torch.arange(20_000), generator=generator).numpy()
     expected = math.sqrt(2 * math.exp(-0.4)) / (1 - math.exp(-0.4))
     assert (counts - [1, 0]).std() == pytest.approx(expected, rel=0.03)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_two_classes_need_half_the_noise_and_their_counts_add_up(secure: bool) -> None:
+    mechanism, labels = TwoClassHistograms(epsilon=0.4), np.arange(40_000) % 2
+    bits = np.random.default_rng(0)
+    generator = SecureGenerator(bits=bits) if secure else bits
+    counts = mechanism.release(labels, np.arange(40_000) // 2, generator=generator)
+    assert (counts.sum(1) == 2).all()
+    expected = math.sqrt(2 * math.exp(-0.4)) / (1 - math.exp(-0.4))
+    assert (counts[:, 1] - 1).std() == pytest.approx(expected, rel=0.03)
+    # As much as noise of this size in each count, of which the difference is read.
+    assert mechanism.noise_std == pytest.approx(math.sqrt(2) * expected)
+    with pytest.raises(ValueError, match="num_classes is 3, and these counts are of two classes"):
+        TwoClassHistograms(epsilon=1.0, num_classes=3)

@@ -31,7 +31,7 @@ from labeldp.mechanisms.randomized_response import (
     epsilon_from_keep_probability,
 )
 from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, cryptographic_generator
-from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior, TwoClassHistograms
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.privacy_loss import RUNS, assert_private, events_of
@@ -112,6 +112,11 @@ MECHANISMS = {
         lambda _, outputs: outputs.clip(-1, 2) @ np.array([16, 4, 1]) + 21,
         public=lambda count: (np.arange(count),),  # a cluster for each label
     ),
+    "TwoClassHistograms": Case(
+        lambda epsilon: TwoClassHistograms(epsilon=epsilon),
+        lambda _, outputs: outputs[:, 1].clip(-3, 4) + 3,  # the other count is 1 less this one
+        public=lambda count: (np.arange(count),),
+    ),
     "ScoreHistogram": Case(
         lambda epsilon: ScoreHistogram(epsilon=epsilon),
         lambda _, outputs: outputs.reshape(-1, 3).clip(-1, 2) @ np.array([16, 4, 1]) + 21,
@@ -135,6 +140,13 @@ MECHANISMS = {
         parameter="noise_std",
     ),
 }
+
+
+def labels_for(mechanism: Any) -> NDArray[np.int64]:
+    """Labels of as many classes as it takes."""
+    return LABELS % getattr(mechanism, "num_classes", CLASSES)
+
+
 WITH_LIKELIHOOD = [name for name, case in MECHANISMS.items() if case.outputs is not None]
 
 
@@ -226,7 +238,7 @@ OTHERS: list[tuple[Any, ...]] = [
     ],
 )
 def test_a_vault_draws_it_once_and_charges_its_event(mechanism: Any, public: Any) -> None:
-    vault = LabelVault(labels=LABELS, num_classes=CLASSES)
+    vault = LabelVault(labels=labels_for(mechanism), num_classes=CLASSES)
     for noise in (OsEntropy(), SecureEntropy()):
         first, again = (vault.release(mechanism, *public, noise=noise) for _ in range(2))
         assert first.key == again.key and np.array_equal(first.values, again.values)
@@ -237,19 +249,20 @@ def test_a_vault_draws_it_once_and_charges_its_event(mechanism: Any, public: Any
 def test_draws_repeat_and_tensors_come_back_as_tensors(name: str) -> None:
     case = MECHANISMS[name]
     mechanism, public = case.make(1.0), case.public(30)
+    labels = labels_for(mechanism)
     first, again, other = (
-        mechanism.release(LABELS, *public, generator=np.random.default_rng(seed))
+        mechanism.release(labels, *public, generator=np.random.default_rng(seed))
         for seed in (7, 7, 8)
     )
     assert np.array_equal(first, again) and not np.array_equal(first, other)
     tensor = mechanism.release(
-        torch.from_numpy(LABELS),
+        torch.from_numpy(labels),
         *map(torch.from_numpy, public),
         generator=torch.Generator().manual_seed(7),
     )
     assert isinstance(tensor, torch.Tensor) and tensor.shape == first.shape
     with pytest.raises(TypeError, match="generator"):
-        mechanism.release(LABELS, *public, generator=None)
+        mechanism.release(labels, *public, generator=None)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)

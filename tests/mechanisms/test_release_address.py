@@ -29,7 +29,7 @@ from labeldp.mechanisms.randomized_response import (
 )
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_store import address, describe, is_of, read_event, write_event
-from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior, TwoClassHistograms
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
@@ -105,6 +105,7 @@ MECHANISMS = [
     AmountSums(noise_std=2.0),
     *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
     *(kind(epsilon=1.0) for kind in (CorrectCount, RRWithPrior, ScoreHistogram)),
+    TwoClassHistograms(epsilon=1.0),
     ErrorSums(epsilon=1.0),
     CoverageChoice(epsilon=1.0, coverage=0.9, candidates=101),
     RandomizedResponse(epsilon=1.0, num_classes=3),

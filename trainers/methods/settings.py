@@ -16,7 +16,7 @@ from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.posterior import PostProcessing
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
-from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior, class_counts
 from labeldp.trainers.base import (
     Count,
     FeatureSet,
@@ -198,7 +198,7 @@ class PriorSettings:
         """Return the prior's mechanism, which costs all of `epsilon`."""
         match self.source:
             case PriorSource.CLUSTERS:
-                return ClusterHistograms(epsilon=epsilon, num_classes=num_classes)
+                return class_counts(epsilon=epsilon, num_classes=num_classes)
             case PriorSource.MOMENTS | PriorSource.SMOOTH_SUMS:
                 # As for Gaussian noise on one-hot labels: the same sensitivity, the same noise.
                 noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
@@ -805,7 +805,7 @@ class TableStackConfig(TrainerDefaults):
             kept = kept_information(epsilon=self.epsilon, num_classes=num_classes)
             counts = kept < LEAST_INFORMATION
         if counts:
-            return ClusterHistograms(epsilon=self.epsilon, num_classes=num_classes)
+            return class_counts(epsilon=self.epsilon, num_classes=num_classes)
         return SubsetSelection(epsilon=self.epsilon, num_classes=num_classes)
 
     def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:

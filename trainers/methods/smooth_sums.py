@@ -43,6 +43,7 @@ Floats = NDArray[np.float32]
 _SMOOTHNESS = 10.0
 _KEPT_WHOLE = 0.9
 _MOST_GROUPS = 1000
+_GROUPING_FUNCTIONS = 60
 _MOST_STEPS = 100
 #: Weights are whole numbers of half a byte. That they are coarse costs little: both parties know
 #: them exactly, and the answer is read with the requested weights.
@@ -54,14 +55,16 @@ _ROUNDED = 0.01
 def groups_of_rows(rows: NDArray[np.floating], *, epsilon: float, seed: int) -> NDArray[np.uint32]:
     """Return numbers of groups of like rows [N], so large that noise is a small part of a count.
 
-    Columns have variance 1.
+    Rows are alike where smooth functions of them are, the smoothest most. Columns have variance 1.
     """
     from sklearn.cluster import MiniBatchKMeans
 
     count = int(np.clip(np.sqrt(len(rows) * epsilon), 1, min(_MOST_GROUPS, len(rows))))
+    functions = SmoothFunctions.learned(rows, count=_GROUPING_FUNCTIONS, seed=seed)
+    values = functions(rows) * (functions.strengths / functions.strengths.max()) ** 0.25
     groups = MiniBatchKMeans(count, batch_size=4096, n_init=1, random_state=seed)
     # Clipped: one row far away would be a group of its own, whose count is its label.
-    numbers = groups.fit_predict(np.clip(rows, -CLIPPED, CLIPPED))
+    numbers = groups.fit_predict(np.clip(values, -CLIPPED, CLIPPED))
     return np.unique(numbers, return_inverse=True)[1].astype(np.uint32)
 
 

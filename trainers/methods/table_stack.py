@@ -333,7 +333,10 @@ _INFORMED = 0.5
 _RATE = 0.08
 #: Rows of a leaf: so many at least, more of noisy labels, and this share of all rows at most.
 _LEAST_LEAF = 20
+_NOISY_LEAF = 5
 _LEAF_SHARE = 0.1
+#: Share of the columns among which a split is sought.
+_TRIED = 0.5
 #: Trees of all classes together. Of more columns they take minutes and tell little, and so they do
 #: of directions of words alone.
 _MOST_TREES = 1000
@@ -461,12 +464,13 @@ def fit_trees(
         labels = np.append(labels, (labels[0] + 1) % len(evidence.shares))
         weights = np.append(np.ones(len(labels) - 1), _TINY)
     # The noise of a mean of labels grows with the square of what a label tells less.
-    leaf = _LEAST_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
+    leaf = _NOISY_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
     trees = HistGradientBoostingClassifier(
         max_iter=max(rounds),
         max_leaf_nodes=leaves,
         learning_rate=_RATE,
         min_samples_leaf=int(max(_LEAST_LEAF, min(leaf, _LEAF_SHARE * len(rows)))),
+        max_features=_TRIED,
         early_stopping=False,
         random_state=seed,
     )
