@@ -60,12 +60,18 @@ MOST_WORDS = 50_000
 _LEAST_ROWS = 2
 #: Directions of all of them.
 MOST_DIRECTIONS = 100
+#: Single words, and rows at most, from which directions of sentences are learned.
+_DIRECTED_WORDS = 5000
+_DIRECTED_ROWS = 20_000
+#: Two words that fewer rows share count for less.
+_SURELY_SHARED = 5
 #: Columns into which words, and groups of letters, are hashed.
 _HASHED = 2**20
 _HOW: tuple[dict[str, Any], ...] = (
     {"analyzer": "word", "ngram_range": (1, 2)},
     {"analyzer": "char_wb", "ngram_range": (2, 5)},
 )
+_SINGLE_WORDS = ({"analyzer": "word", "ngram_range": (1, 1)},)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -99,11 +105,11 @@ def dense_of(rows: Any) -> Any:
     return rows.dense if isinstance(rows, SparseRows) else rows
 
 
-def _most_frequent(counts: Any) -> NDArray[np.int64]:
+def _most_frequent(counts: Any, *, most: int = MOST_WORDS) -> NDArray[np.int64]:
     """Return places of the columns that are used [W]."""
     places, rows = np.unique(counts.indices, return_counts=True)
     least = min(_LEAST_ROWS, rows.max(initial=1))
-    frequent = np.argsort(-rows, kind="stable")[:MOST_WORDS]
+    frequent = np.argsort(-rows, kind="stable")[:most]
     return np.sort(places[frequent[rows[frequent] >= least]]).astype(np.int64)
 
 
@@ -115,6 +121,30 @@ def _directions(columns: Any) -> Floats:
     found = TruncatedSVD(count, n_iter=2, random_state=0)
     deviation = found.fit_transform(columns).std(0).max()
     return np.asarray(found.components_.T / (deviation or 1.0), np.float32)
+
+
+def _vectors_of_words(present: Any) -> Floats:
+    """Return vectors of words [W, M], of length 1, that are close where words have like company.
+
+    The strongest directions of positive pointwise mutual information within a row (Levy and
+    Goldberg, "Neural Word Embedding as Implicit Matrix Factorization", NeurIPS 2014).
+
+    Args:
+        present: Whether each row has each word, as 0 and 1 in the format CSR [N, W].
+    """
+    from sklearn.decomposition import TruncatedSVD
+    from sklearn.preprocessing import normalize
+
+    shared = (present.T @ present).tocoo()
+    apart = shared.row != shared.col
+    rows, columns, counts = shared.row[apart], shared.col[apart], shared.data[apart]
+    of_word = np.bincount(rows, counts, present.shape[1])
+    told = np.log(counts * of_word.sum() / (of_word[rows] * of_word[columns]))
+    told = np.maximum(told, 0) * np.minimum(counts / _SURELY_SHARED, 1)
+    company = sparse.csr_array((told, (rows, columns)), shape=shared.shape, dtype=np.float32)
+    found = TruncatedSVD(min(MOST_DIRECTIONS, *shared.shape), n_iter=4, random_state=0)
+    vectors = found.fit_transform(company) / np.sqrt(np.maximum(found.singular_values_, 1e-12))
+    return np.asarray(normalize(vectors), np.float32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -142,8 +172,21 @@ class Sentences(Step):
         places = _most_frequent(counts)
         rarity = TfidfTransformer().fit(counts[:, places]).idf_.astype(np.float32)
         found = cls(places=places, rarity=rarity, directions=np.zeros((0, 0), np.float32))
-        directions = _directions(found._weighed(counts))
-        return cls(places=places, rarity=rarity, directions=directions)
+        directions = found._directions_of_words(texts)
+        scale = (found._weighed(counts) @ directions).std(0).max() or 1.0
+        return cls(places=places, rarity=rarity, directions=directions / scale)
+
+    def _directions_of_words(self, texts: Sequence[str | None]) -> Floats:
+        """Return the vectors of single words, and zeros for other columns [W, M]."""
+        step = -(-len(texts) // _DIRECTED_ROWS)
+        single = _counted(texts[::step], _SINGLE_WORDS)
+        words = np.intersect1d(_most_frequent(single, most=_DIRECTED_WORDS), self.places)
+        present = single[:, words]
+        present.data = np.ones_like(present.data)
+        vectors = _vectors_of_words(present)
+        directions = np.zeros((len(self.places), vectors.shape[1]), np.float32)
+        directions[np.searchsorted(self.places, words)] = vectors
+        return directions
 
     def words(self, texts: Sequence[str | None]) -> Any:
         """Return texts as sparse columns [N, W]."""
@@ -168,14 +211,14 @@ class Sentences(Step):
         return self.directions.shape[1:]
 
 
-def _counted(texts: Sequence[str | None]) -> Any:
+def _counted(texts: Sequence[str | None], how: Sequence[Mapping[str, Any]] = _HOW) -> Any:
     """How often each text has what is hashed into a column, in the format CSR."""
     from sklearn.feature_extraction.text import HashingVectorizer
 
     known = ["" if text is None else text for text in texts]
     common: Any = {"n_features": _HASHED, "norm": None, "alternate_sign": False}
     return sparse.hstack(
-        [HashingVectorizer(**how, **common).transform(known) for how in _HOW], "csr"
+        [HashingVectorizer(**each, **common).transform(known) for each in how], "csr"
     )
 
 

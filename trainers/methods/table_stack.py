@@ -609,7 +609,7 @@ def fit_and_predict(
         fits.append(lambda _, known: Constant(shares=known.shares))
     fits += [partial(fit_logistic, view.kind) for view in views]
     scores = scores_of(classes)
-    if scores is not None:
+    if scores is not None and not text_alone:  # numbers of topics have no order that words tell
         dense_views = [view.kind for view in views if view.kind != SparseView.kind]
         fits += [partial(fit_logistic, kind, scores=scores) for kind in dense_views]
     fits += [

@@ -28,8 +28,9 @@ _NAMES = {
     "sparse_view": "linear on sparse columns",
     "smooth_functions": "kernel",
 }
-#: Units of other columns beside sparse ones, whose rows have length 1.
+#: Units of other columns beside sparse ones, whose rows have length 1, and length of directions.
 _BESIDE = 0.2
+_OF_DIRECTIONS = 0.6
 _TINY = 1e-12
 #: How far the sum of weights may be from 1.
 _ROUNDED = 1e-6
@@ -62,7 +63,7 @@ class StandardColumns(Stored):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SparseView(Stored):
-    """Sparse columns, and columns of numbers and categories in like units."""
+    """Sparse columns, and in like units columns of numbers and categories, and directions."""
 
     kind: ClassVar[str] = "sparse_view"
 
@@ -72,14 +73,19 @@ class SparseView(Stored):
     @classmethod
     def learned(cls, rows: SparseRows) -> "SparseView":
         """Measure rows [N, D]."""
-        found = StandardColumns.learned(rows.dense[:, rows.plain])
-        return cls(center=found.center, scale=found.scale)
+        found = StandardColumns.learned(rows.dense)
+        center = np.zeros_like(found.center)
+        center[rows.plain] = found.center[rows.plain]
+        length = np.sqrt(np.square(np.delete(rows.dense, rows.plain, axis=1)).sum(1).mean())
+        scale = np.full_like(found.scale, max(length, _TINY) / _OF_DIRECTIONS)
+        scale[rows.plain] = found.scale[rows.plain] / _BESIDE
+        return cls(center=center, scale=scale)
 
     def __call__(self, rows: SparseRows) -> Any:
         """Return rows [N, D] as sparse columns."""
-        units = StandardColumns(center=self.center, scale=self.scale)
-        plain = sparse.csr_array(_BESIDE * units(rows.dense[:, rows.plain]))
-        return sparse.hstack([plain, rows.sparse], "csr", np.float32)
+        scaled = (np.asarray(rows.dense, np.float32) - self.center) / self.scale
+        beside = sparse.csr_array(np.clip(scaled, -_BESIDE * CLIPPED, _BESIDE * CLIPPED))
+        return sparse.hstack([beside, rows.sparse], "csr", np.float32)
 
 
 View = StandardColumns | SparseView | SmoothFunctions
