@@ -258,7 +258,7 @@ class TwoClassHistograms(ClusterHistograms):
 
     def _noise(self, clusters: int, generator: AnyGenerator) -> NDArray[np.int64]:
         of_second = discrete_laplace(generator, scale=1 / self.epsilon, shape=(clusters, 1))
-        return of_second * np.array([-1, 1])
+        return np.hstack([-of_second, of_second])
 
 
 def class_counts(*, epsilon: float, num_classes: int) -> ClusterHistograms:
