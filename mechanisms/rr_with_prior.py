@@ -243,6 +243,8 @@ class TwoClassHistograms(ClusterHistograms):
 
     num_classes: int = 2
 
+    failure_probability: ClassVar[float] = 0.0
+
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.num_classes != 2:
