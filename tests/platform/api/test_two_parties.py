@@ -25,6 +25,7 @@ from labeldp import LabelPrivateClassifier
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.ledger import BudgetExceeded
 from labeldp.mechanisms.persons import Groups
+from labeldp.mechanisms.rr_with_prior import ClusterHistograms, TwoClassHistograms
 from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.api.party_files import FileNotAsWritten, read_release
 from labeldp.platform.api.two_parties import answer, write_request
@@ -87,6 +88,24 @@ def test_one_folder_each_way_gives_a_model(method: str, tmp_path: Path) -> None:
     assert bool(learner.models_) == ("linear, penalty" in learner.summary_) == (method != "moments")
     with pytest.raises(ValueError, match="3,000 ids are in several releases"):
         learner.fit_release(features, tmp_path / "release", tmp_path / "again")
+
+
+def test_a_release_that_counts_both_classes_is_still_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Earlier releases do, with twice the noise."""
+    features, labels = both_tables()
+    request = write_request(features, tmp_path / "request", **{**ASKED, "method": "clusters"})
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0}
+    with monkeypatch.context() as earlier:
+        earlier.setattr("labeldp.trainers.methods.settings.class_counts", ClusterHistograms)
+        answer(labels, request, tmp_path / "both", vault=SharedVault(tmp_path / "vault"), **given)
+    answer(labels, request, tmp_path / "one", vault=SharedVault(tmp_path / "other"), **given)
+    both, one = (read_release(tmp_path / name) for name in ("both", "one"))
+    assert type(both.mechanism) is ClusterHistograms and type(one.mechanism) is TwoClassHistograms
+    assert both.mechanism.noise_std > 1.3 * one.mechanism.noise_std
+    assert (one.values.sum(1) == np.bincount(one.clusters)).all()
+    assert (both.values.sum(1) != np.bincount(both.clusters)).any()
 
 
 def test_sums_are_of_the_table_that_they_were_requested_of(tmp_path: Path) -> None:
