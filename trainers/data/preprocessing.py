@@ -137,7 +137,9 @@ def _vectors_of_words(present: Any) -> Floats:
 
     shared = (present.T @ present).tocoo()
     apart = shared.row != shared.col
-    rows, columns, counts = shared.row[apart], shared.col[apart], shared.data[apart]
+    rows = shared.row[apart]
+    columns = shared.col[apart]
+    counts = shared.data[apart]
     of_word = np.bincount(rows, counts, present.shape[1])
     told = np.log(counts * of_word.sum() / (of_word[rows] * of_word[columns]))
     told = np.maximum(told, 0) * np.minimum(counts / _SURELY_SHARED, 1)
