@@ -71,6 +71,11 @@ def test_the_public_page_has_nothing_of_the_owners() -> None:
         assert "private/" not in found.text
 
 
+def test_the_best_epoch_is_not_called_the_last() -> None:
+    for name, stated in (("ALIBI", False), ("ALIBI (test_selected)", True)):
+        assert ("best epoch by the same labels" in made([a_record(variant=name)]).text) == stated
+
+
 def test_published_numbers_stand_beside_ours(tmp_path: Path) -> None:
     at: dict[str, dict[str, Any]] = {
         "a": {"trainer.epsilon": 3.0},
