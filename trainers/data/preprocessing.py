@@ -9,7 +9,7 @@ them. A number that is missing becomes the median of its column; where training 
 indicator column marks them. Missing text is a category of its own. Dates are days since 1970.
 
 Words, pairs of words and groups of 2 to 5 letters of sentences are hashed into columns and weighed
-by TF-IDF. Some directions of these columns (`TruncatedSVD`) are features that every model takes.
+by TF-IDF. Vectors of single words, of which rows share some, give features that every model takes.
 Linear models of a stack learn from the columns themselves, which stay sparse.
 
 >>> fitted = Columns.fit({"age": [20.0, 40.0, None], "city": ["Bern", None, "Rome"]})
@@ -19,7 +19,7 @@ array([[0., 0., 0., 0., 0.],
 >>> texts = ["how far is Rome", "how far is Bern", "who is Ann", None]
 >>> sentences = Sentences.fit(texts)
 >>> sentences(texts).shape, sentences.words(["who was Ann"]).nnz > 0
-((4, 4), True)
+((4, 3), True)
 """
 
 from collections.abc import Mapping, Sequence
@@ -174,9 +174,12 @@ class Sentences(Step):
         places = _most_frequent(counts)
         rarity = TfidfTransformer().fit(counts[:, places]).idf_.astype(np.float32)
         found = cls(places=places, rarity=rarity, directions=np.zeros((0, 0), np.float32))
+        weighed = found._weighed(counts)
         directions = found._directions_of_words(texts)
-        scale = (found._weighed(counts) @ directions).std(0).max() or 1.0
-        return cls(places=places, rarity=rarity, directions=directions / scale)
+        deviation = (weighed @ directions).std(0).max(initial=0)
+        # Rows that share no word still share groups of letters.
+        directions = directions / deviation if deviation > 0 else _directions(weighed)
+        return cls(places=places, rarity=rarity, directions=directions)
 
     def _directions_of_words(self, texts: Sequence[str | None]) -> Floats:
         """Return the vectors of single words, and zeros for other columns [W, M]."""
@@ -185,6 +188,8 @@ class Sentences(Step):
         words = np.intersect1d(_most_frequent(single, most=_DIRECTED_WORDS), self.places)
         present = single[:, words]
         present.data = np.ones_like(present.data)
+        if not len(words):
+            return np.zeros((len(self.places), 0), np.float32)
         vectors = _vectors_of_words(present)
         directions = np.zeros((len(self.places), vectors.shape[1]), np.float32)
         directions[np.searchsorted(self.places, words)] = vectors
@@ -200,7 +205,9 @@ class Sentences(Step):
         of_words = np.searchsorted(self.places, _HASHED)
         used = counts[:, self.places]
         used.data = (1 + np.log(used.data)) * self.rarity[used.indices]
-        parts = [normalize(part) for part in (used[:, :of_words], used[:, of_words:])]
+        parts = [used[:, :of_words], used[:, of_words:]]
+        # One of them is empty where all words differ, or all have one letter.
+        parts = [normalize(part) if part.shape[1] else part for part in parts]
         return (sparse.hstack(parts) / np.sqrt(len(parts))).tocsr().astype(np.float32)
 
     def __call__(self, rows: Any) -> Floats:

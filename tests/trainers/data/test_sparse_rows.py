@@ -11,7 +11,13 @@ from scipy import sparse
 from labeldp.trainers.data.columns import RowsRefused, TextColumns, is_sentences
 from labeldp.trainers.data.own_data import read_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
-from labeldp.trainers.data.preprocessing import Columns, Preprocessing, SparseColumns, SparseRows
+from labeldp.trainers.data.preprocessing import (
+    Columns,
+    Preprocessing,
+    Sentences,
+    SparseColumns,
+    SparseRows,
+)
 from tests.trainers.data_samples import read_back
 
 RANDOM = np.random.default_rng(0)
@@ -93,3 +99,25 @@ def test_a_file_with_sentences(tmp_path: Path) -> None:
         for text in TextColumns
     }
     assert kinds == {"tfidf": "sentences", "drop": "left out", "category": "left out"}
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        ["a b c", "b c d", "a d e", "c e f"],  # no word of two letters
+        ["walking home early", "walked houses earlier", "walks homes lately", "walker housed late"],
+    ],
+)
+def test_sentences_that_share_no_word_have_features(texts: list[str]) -> None:
+    features = Sentences.fit(texts)(texts)
+    assert features.shape[1] > 0 and np.isfinite(features).all() and features.std(0).max() > 0.5
+
+
+def test_words_in_like_company_are_close() -> None:
+    generator = np.random.default_rng(0)
+    ends = [["great", "lovely", "superb", "sunny"], ["awful", "dreadful", "horrid", "rainy"]]
+    sides = generator.integers(2, size=400)
+    texts = [" ".join(generator.permutation(ends[side])[:2]) + " film" for side in sides]
+    found = Sentences.fit(texts)(["great", "superb", "awful"])
+    alike = found @ found.T
+    assert alike[0, 1] > 5 * abs(alike[0, 2])
