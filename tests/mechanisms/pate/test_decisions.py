@@ -21,6 +21,7 @@ from labeldp.mechanisms.accounting import (
     composed_gaussians,
     epsilon_from_rdp,
     epsilon_of,
+    gaussian_epsilon,
     pure_rdp,
 )
 from labeldp.mechanisms.pate import decisions
@@ -374,3 +375,13 @@ def test_the_stored_adult_votes() -> None:
         votes, threshold=300.0, sigma1=200.0, sigma2=40.0, accounting=Accounting.DECISION
     )
     assert costs.rdp() == pytest.approx(total, rel=1e-12)
+
+
+def test_the_page_states_what_checks_and_answers_cost() -> None:
+    """Of 1,000 checks at 150 and 500 answers at 75: counts, their exact Gaussian, decisions."""
+    counts = ORDERS * (1000 / (2 * 150**2) + 500 / 75**2)
+    multiplier = (1000 / 150**2 + 2 * 500 / 75**2) ** -0.5
+    decisions = 1000 * decision_rdp_threshold(150, ORDERS) + 500 * decision_rdp_gnmax(75, ORDERS)
+    assert round(epsilon_from_rdp(ORDERS, counts, 1e-5)[0], 3) == 2.029
+    assert round(gaussian_epsilon(noise_multiplier=multiplier, delta=1e-5), 3) == 1.866
+    assert round(epsilon_from_rdp(ORDERS, decisions, 1e-5)[0], 3) == 1.587
