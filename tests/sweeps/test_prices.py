@@ -28,7 +28,7 @@ FEW = {"data.name": "digits", "data.limit": 400, "trainer.epochs": 1}
 #: Quick files, one of each way to pay: a release, stages, counts of a search, votes, a study.
 QUICK: dict[str, dict[str, Any]] = {
     "alibi_cifar10": FEW,
-    "lp_mst_cifar100": {**FEW, "trainer.epochs": 2},
+    "lp_mst_cifar100": {**FEW, "trainer.epochs": 2, "trainer.recipe.cutout": 2},  # images of 8 x 8
     "memorization": {"trainer.epochs": 1, "audit.canaries": 70},
     "moments_on_embeddings": {},
     "pate_fm_cifar10": {"data.name": "digits"},
