@@ -14,7 +14,7 @@ from labeldp.mechanisms.selection import selection_price
 warnings.simplefilter("ignore", PrivacyAddsUp)  # the sum, in whose place the discount holds
 images, digits = load_digits(return_X_y=True)
 generator = np.random.default_rng()
-score = 0.0
+score = -1.0
 for _ in range(generator.geometric(1 / 4)):  # four trials on average
     settings = {"temperature": generator.uniform(0.3, 1.0), "epochs": 12}
     model = LabelPrivateClassifier("lp_2st", epsilon=2, classes=range(10), settings=settings)
