@@ -705,7 +705,12 @@ def fit_release(
         tables: Iterable[pd.DataFrame] = [features] * len(releases)
     else:
         tables = features
-    if len({(each.classes, type(each.mechanism), each.pairs) for each in releases}) > 1:
+    # Counts of two classes are of one of them now, and were of both.
+    kinds = {
+        (each.classes, each.pairs, each.clusters is None and type(each.mechanism))
+        for each in releases
+    }
+    if len(kinds) > 1:
         raise ValueError("the releases differ in their method or classes; give some that agree")
     first = releases[0]
     if first.pairs and (len(releases) > 1 or estimator is not None):

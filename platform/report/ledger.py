@@ -185,19 +185,22 @@ class FolderLedger(KeptResults):
     def keys_behind(self, record: TrialRecord) -> tuple[str, ...]:
         """Return the releases on which a trial depends: its own, and those that it was chosen by.
 
-        Trials learn from those of their variant that share their releases for training; counts of
-        right answers on held-out labels are the rest.
+        Trials learn from those of their variant with equal prices for training: a request that was
+        made again, of another device or version, has another key. Counts of right answers on
+        held-out labels are the rest.
         """
         behind = list(record.release_keys)
         training = self.identity.num_labels
         if self.depends_on_all:
             behind += [line.charge.key for line in self.lines if not line.charge.hands_out]
         elif self.learns and training:
-            held_out = {x.charge.key for x in self.lines if x.charge.is_beyond(training)}
-            own = set(record.release_keys) - held_out
+            charges = [line.charge for line in self.lines]
+            paid = {each.key: each.event for each in charges if not each.is_beyond(training)}
+            own = {paid[key] for key in record.release_keys if key in paid}
             for other in self.records.values():
-                keys = set(other.release_keys) - held_out
-                if other.variant == record.variant and (not keys or keys == own):
+                events = {paid[key] for key in other.release_keys if key in paid}
+                # A trial that failed or was stopped may have read a part of them.
+                if other.variant == record.variant and (events <= own or own <= events):
                     behind += other.release_keys
             # Releases of trials that left no record may belong to any search.
             behind += [line.charge.key for line in self.lines if not line.readers]

@@ -108,6 +108,9 @@ def test_a_release_that_counts_both_classes_is_still_read(
     sizes = np.bincount(request.clusters)
     assert (one.values.sum(1) == sizes).all()
     assert (both.values.sum(1) != sizes).any()
+    # Weeks before and after an upgrade teach one model.
+    model = two_parties.fit_release([features, features], [both, one])
+    assert model.origin.epsilon == pytest.approx(2.0)
 
 
 def test_sums_are_of_the_table_that_they_were_requested_of(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import Total, ledger_of
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.randomness import SeededNoise
+from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
 from labeldp.mechanisms.release_store import read_event
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.cli.reports import totals_of
@@ -342,6 +342,10 @@ def test_a_trial_costs_what_its_search_has_looked_at(search: Path) -> None:
         key for name in ("b0", "b1", "b2") for key in folder.trial(name).release_keys
     }
     vault = a_vault(search)
+    # A resumed search may have requested its labels again, on another machine.
+    again = vault.release(SMALL, indices=TRAINED, noise=OsEntropy(draw=1)).key
+    keep(search, a_record("b8", release_keys=(again,), epsilon=SMALL.epsilon))
+    assert price(search) == price(search, "b8") == 1.0
     counts = [
         vault.release(CorrectCount(epsilon=0.25), np.full(20, 7 + each), indices=HELD_OUT).key
         for each in range(3)
