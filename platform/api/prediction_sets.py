@@ -76,6 +76,7 @@ class PredictionSets(PaysForLabels):
         rows_of_x, labels, account = self._checked(
             X, y, what="a label", groups=None, amounts=not self._of_classes
         )
+        self._payers(None, account, len(labels), every=True)  # a row given twice pays twice
         predicted = self._predicted(X)
         if self._of_classes:
             places = fitting.places_of(labels, self._classes)

@@ -42,6 +42,7 @@ def test_intervals_of_amounts_hold_the_amount() -> None:
         labeldp.PredictionSets(model).fit(X, amounts)
 
 
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
 def test_a_vault_reads_an_equal_choice_again_and_tokens_are_looked_up() -> None:
     vault = labeldp.SharedVault(labels=CLASSES[500:1500], classes=["low", "middle", "top"])
     fits = [
@@ -49,6 +50,9 @@ def test_a_vault_reads_an_equal_choice_again_and_tokens_are_looked_up() -> None:
         for _ in range(2)
     ]
     assert fits[0].threshold_ == fits[1].threshold_ and vault.epsilon() == 1.0
+    twice = np.append(np.arange(1000), 0)  # a row given twice pays twice, as in any fit
+    fits[0].fit(X[500:1500][twice], vault.tokens[twice])
+    assert (fits[0].epsilon_, vault.epsilon()) == (2.0, 3.0)
 
 
 class Swapped:
