@@ -48,6 +48,7 @@ from labeldp.trainers.methods.settings import (
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.trainer import Given, released, without_labels
+from labeldp.trainers.settings.training import EpochMetrics
 
 
 def targets_of(
@@ -140,6 +141,8 @@ class Alibi(Learner):
         ).to(self.device)
         self._bayes = config.post_processing.uses_prior and config.noise is not Noise.NONE
         self._log_shares: Tensor | None = None
+        # Of the shares; on the device, where a recorded step finds that of a later epoch.
+        self._weight = torch.ones((), dtype=torch.float64, device=self.device)
         if self._bayes and config.recipe.start_at_shares:
             shares = class_shares(self._rows)
             # Even classes are not unlearned, and learn faster by the network's own prediction.
@@ -149,8 +152,10 @@ class Alibi(Learner):
         even = self._bayes and config.recipe.even_gradient
         self._scale = gradient_scale(self._rows) if even else 1.0
 
-    def _loss_changes(self) -> bool:
-        return self._log_shares is not None
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch, and evaluate."""
+        self._weight.fill_(1 - self.epoch_number / self.config.epochs)
+        return super().epoch()
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         """Cross-entropy to the targets; prior and prediction are one forward pass."""
@@ -160,8 +165,7 @@ class Alibi(Learner):
             # Without a gradient: through the target, a network would confirm itself.
             prior = log_probabilities.detach()
             if self._log_shares is not None:
-                weight = 1 - (self.epoch_number - 1) / self.config.epochs
-                prior = weight * self._log_shares + (1 - weight) * prior
+                prior = self._weight * self._log_shares + (1 - self._weight) * prior
             targets = posterior(targets, prior)
         return self._scale * soft_cross_entropy(log_probabilities, targets)
 
@@ -199,6 +203,7 @@ class AlibiPrior(Learner):
                 log_likelihood = targets_of(values, mechanism, PostProcessing.MAP_WITH_PRIOR)
         super().__init__(config, loss=self._loss, **without_labels(given))
         self._falling = _FALLING * config.epochs
+        self._now = torch.ones((), dtype=torch.float64, device=self.device)
         alone = isinstance(config, PriorLabelsConfig)
         self.weight = 1.0 if alone else weight_of_prior(prior, log_likelihood)
         self._log_likelihood = log_likelihood.to(self.device)
@@ -208,15 +213,15 @@ class AlibiPrior(Learner):
         """Return the weight that the prior's falls to."""
         return {"prior_weight": self.weight}
 
-    def _loss_changes(self) -> bool:
-        return self.weight < 1 and self.epoch_number - 2 < self._falling  # as of the epoch before
+    def epoch(self) -> EpochMetrics:
+        """Train for one epoch, and evaluate."""
+        done = min(1.0, self.epoch_number / self._falling)
+        self._now.fill_(1 - (1 - self.weight) * done)
+        return super().epoch()
 
     def _loss(self, logits: Tensor, rows: Tensor) -> Tensor:
         log_probabilities = logits.log_softmax(1)
-        # The learner counts an epoch as soon as it begins.
-        done = (self.epoch_number - 1) / self._falling
-        weight = 1 - (1 - self.weight) * min(1.0, done)
-        mixed = weight * self._log_prior[rows] + (1 - weight) * log_probabilities.detach()
+        mixed = self._now * self._log_prior[rows] + (1 - self._now) * log_probabilities.detach()
         targets = posterior(self._log_likelihood[rows], mixed)
         return soft_cross_entropy(log_probabilities, targets)
 

@@ -21,9 +21,8 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional
-from torch.optim.swa_utils import AveragedModel, get_ema_multi_avg_fn
 
 from labeldp.trainers.data.labelled_data import PublicData, normalize
 from labeldp.trainers.models.learner import Classifying, CropAndFlip
@@ -100,6 +99,9 @@ class ShuffledStream:
 class FewLabels(Classifying):
     """A network in training on some labels and all examples; a subclass has views and a loss."""
 
+    #: Whether the average of weights soon forgets the initial ones.
+    _young = False
+
     def __init__(
         self,
         config: FewLabelsConfig,
@@ -117,16 +119,13 @@ class FewLabels(Classifying):
         self._rows = rows.to(self.device)
         self._labels = classes.to(self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
-        average = functools.partial(self._average_of, decay=config.average_decay)
+        average = {"decay": config.average_decay, "young": self._young}
         self._build(config, data, initial, average=average, decay_all=False)
         self._labeled = ShuffledStream(len(rows), seed=streams[0])
         self._unlabeled = ShuffledStream(len(self._features), seed=streams[1])
         self._generator = torch.Generator().manual_seed(streams[2])
         self._views = views_of(config, data, self.device)
         self.steps_per_epoch = config.steps(len(self._features))
-
-    def _average_of(self, network: nn.Module, *, decay: float) -> AveragedModel:
-        return moving_average(network, decay)
 
     @abstractmethod
     def _views_of(self, chosen: Tensor, others: Tensor) -> tuple[Tensor, ...]:
@@ -527,14 +526,3 @@ def views_of(
         crop=CropAndFlip(padding=config.padding, flip=config.flip),
         augment=RandAugment(box=side // 2 if config.box is None else config.box),
     )
-
-
-def moving_average(network: nn.Module, decay: float) -> AveragedModel:
-    """Return the exponential moving average of a network's parameters, which starts at them.
-
-    `update_parameters` moves it on; statistics of batch normalization are copied as they are.
-    """
-    average = AveragedModel(network, multi_avg_fn=get_ema_multi_avg_fn(decay))  # type: ignore[no-untyped-call]
-    # The first update would copy the network: let it be this one, at the initial weights.
-    average.update_parameters(network)
-    return average

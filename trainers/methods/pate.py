@@ -46,7 +46,7 @@ from labeldp.trainers.methods.semi_supervised import (
     smooth_functions,
 )
 from labeldp.trainers.models.features import described_by_features, image_features
-from labeldp.trainers.models.learner import OnLabels, Training, train_together
+from labeldp.trainers.models.learner import OnLabels, train_together
 from labeldp.trainers.models.predictors import MeanPredictor, ProbePredictor
 from labeldp.trainers.performance import Performance, threads
 from labeldp.trainers.settings.trainer import (
@@ -345,16 +345,6 @@ def _answered(
     return asked[known], released[known, LABEL].astype(np.int64)
 
 
-def _train(teachers: Sequence[Trainer], *, epochs: int) -> None:
-    networks = [each for each in teachers if isinstance(each, Training)]
-    if networks:
-        train_together(networks, epochs=epochs)
-        return
-    for each in teachers:
-        for _ in range(epochs):
-            each.epoch()
-
-
 @dataclass(frozen=True, kw_only=True)
 class TeacherVotes:
     """Trains batches of an ensemble's teachers; sent to the actors of a pool."""
@@ -399,7 +389,7 @@ class TeacherVotes:
             )
             started.append(teacher)
         for group in _groups_of_one_size([shard.indices for shard in shards]):
-            _train([started[each] for each in group], epochs=config.epochs)
+            train_together([started[each] for each in group], epochs=config.epochs)
         return np.stack([each.predict(queries).argmax(1).astype(np.uint8) for each in started])
 
     def _votes_of_probes(

@@ -17,7 +17,6 @@ from scipy.linalg import eigh
 from scipy.special import log_softmax, softmax
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim.swa_utils import AveragedModel
 
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.labelled_data import PublicData
@@ -28,7 +27,7 @@ from labeldp.trainers.methods.settings import (
     PriorSource,
     PriorStudentConfig,
 )
-from labeldp.trainers.models.optimization import soft_cross_entropy, weight_average
+from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.settings.trainer import Given, without_labels
 from labeldp.trainers.settings.training import Schedule, SemiSupervisedConfig, rate_factor
@@ -59,6 +58,7 @@ class SemiSupervised(FewLabels):
     """A network that learns from labels, all examples, and probabilities of their classes."""
 
     config: SemiSupervisedConfig
+    _young = True  # it judges from the first steps on
 
     def __init__(
         self, config: SemiSupervisedConfig, *, posterior: NDArray[np.floating], **given: Any
@@ -78,10 +78,6 @@ class SemiSupervised(FewLabels):
 
     def _parts(self) -> dict[str, Any]:
         return {**super()._parts(), "mean": self._mean}
-
-    def _average_of(self, network: nn.Module, *, decay: float) -> AveragedModel:
-        # It judges from the first steps on, and must soon forget the initial weights.
-        return weight_average(network, decay=decay)
 
     def _rate(self, step: int) -> float:
         epoch = step / self.steps_per_epoch

@@ -11,7 +11,6 @@ import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,13 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.optim.swa_utils import AveragedModel
 
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
-from labeldp.trainers.models.optimization import AdamW, Sgd, batches, weight_average
+from labeldp.trainers.models.optimization import AdamW, Sgd, WeightAverage, batches
 from labeldp.trainers.models.predictors import NetworkPredictor, NetworkSettings, logits_of
-from labeldp.trainers.models.training_step import Recorder, TrainingStep, recorder_of
+from labeldp.trainers.models.training_step import Recorder, TrainingStep, cuda_graph
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.trainer import Trainer
 from labeldp.trainers.settings.training import (
@@ -40,6 +38,9 @@ from labeldp.trainers.settings.training import (
 
 if TYPE_CHECKING:
     from labeldp.trainers.encoders.image_encoder import ImageEncoder
+
+#: How steps are recorded, by the type of the device.
+RECORDERS = {"cuda": cuda_graph}
 
 #: (logits [B, K] in single precision, places in the release [B]) -> loss.
 BatchLoss = Callable[[Tensor, Tensor], Tensor]
@@ -117,7 +118,7 @@ class Training(Trainer):
     network: nn.Module
     _optimizer: Sgd | AdamW
     _generator: torch.Generator
-    _average: AveragedModel | None = None
+    _average: WeightAverage | None = None
     _step: TrainingStep | None = None
     _last_epoch = math.inf
 
@@ -142,10 +143,6 @@ class Training(Trainer):
         """How steps are recorded; None, unless a subclass knows that its loss allows it."""
         return None
 
-    def _loss_changes(self) -> bool:
-        """Whether the loss is another one in the next epoch, which a recording wouldn't know."""
-        return False
-
     def epoch(self) -> EpochMetrics:
         """Train for one epoch, and evaluate."""
         started = time.perf_counter()
@@ -153,15 +150,10 @@ class Training(Trainer):
         self.network.train()
         if self._step is None:
             self._step = TrainingStep(self._loss_of_batch, self._optimizer, record=self._recorder())
-        if self._loss_changes():
-            self._step.forget()
         total = torch.zeros((), device=self.device)
         steps = 0
         for batch in self._batches():
             total += self._step(*batch)
-            # Apart from the step, since its weight changes in the first hundred.
-            if self._average is not None:
-                self._average.update_parameters(self.network)
             steps += 1
             # On an accelerator to look is to wait: there the end of the epoch shows it.
             if self.device.type == "cpu" and not total.isfinite():
@@ -170,8 +162,8 @@ class Training(Trainer):
         if not math.isfinite(mean):
             raise self._diverged()
         if self.epoch_number == self._last_epoch:  # other networks may need the memory
-            self._step.forget()
             self._step = None
+            torch.cuda.empty_cache()
         return EpochMetrics(
             epoch=self.epoch_number,
             loss=mean,
@@ -204,25 +196,20 @@ class Training(Trainer):
         self.epoch_number = int(state["epoch"])
 
 
-def train_together(trainings: Sequence[Training], *, epochs: int) -> None:
-    """Train networks from their first epoch on, without evaluation.
+def train_together(trainers: Sequence[Trainer], *, epochs: int) -> None:
+    """Train models from their first epoch on; TrainingDiverged when a loss is not finite.
 
-    On a GPU one recorded step is a step of all: its branches run side by side, so that small
+    They are of one method, with as many labels each, so that batches of networks have one shape. On
+    a GPU one recorded step is a step of all networks: its branches run side by side, so that small
     networks fill a card which each by itself would leave idle. Elsewhere, and where steps can't be
-    recorded, they learn one after another, which gives the same networks.
-
-    Args:
-        trainings: Of one method, with as many labels each, so that their batches have one shape.
-        epochs: Number of epochs.
-
-    Raises:
-        TrainingDiverged: A loss is not finite.
+    recorded, models learn one after another, which gives the same ones.
     """
-    record = trainings[0]._recorder()
-    if record is None or len(trainings) == 1:
-        for each in trainings:
+    trainings = [each for each in trainers if isinstance(each, Training)]
+    record = trainings[0]._recorder() if len(trainings) > 1 else None
+    if record is None:
+        for trainer in trainers:
             for _ in range(epochs):
-                each.epoch()
+                trainer.epoch()
         return
     streams = [_stream(trainings[0].device) for _ in trainings]
 
@@ -249,12 +236,10 @@ def train_together(trainings: Sequence[Training], *, epochs: int) -> None:
         total = torch.zeros((), device=trainings[0].device)
         for parts in zip(*(each._batches() for each in trainings), strict=True):
             total += step(*itertools.chain.from_iterable(parts))
-            for each in trainings:
-                if each._average is not None:
-                    each._average.update_parameters(each.network)
         if not total.isfinite():
             raise trainings[0]._diverged()
-    step.forget()
+    del step
+    torch.cuda.empty_cache()
 
 
 def _stream(device: torch.device) -> torch.cuda.Stream | None:
@@ -271,12 +256,15 @@ class Classifying(Training):
         data: PublicData,
         seed: int,
         *,
-        average: Callable[[nn.Module], AveragedModel] | None,
+        average: Mapping[str, Any] | None,
         dropout: float = 0.0,
         mirrored: bool = False,
         **descent: Any,
     ) -> None:
-        """Set up the network and its optimizer; `descent` are further settings of `Sgd`."""
+        """Set up the network and its optimizer.
+
+        `average` are settings of `WeightAverage`, or None, and `descent` further ones of `Sgd`.
+        """
         self._data = data
         self._last_epoch = config.epochs
         self._dropout = dropout
@@ -286,7 +274,8 @@ class Classifying(Training):
         if found is not None:
             network.load_state_dict(found.network.state_dict(), strict=False)  # but for the head
         self.network = network.to(self.device).to(memory_format=self.performance.memory_format())
-        self._average = None if average is None else average(self.network)
+        if average is not None:
+            self._average = WeightAverage(self.network, **average)
         self._predictor = NetworkPredictor(
             network=self.network if self._average is None else self._average.module,
             settings=settings,
@@ -299,6 +288,7 @@ class Classifying(Training):
             learning_rate=config.learning_rate,
             momentum=config.momentum,
             weight_decay=config.weight_decay,
+            average=self._average,
             **descent,
         )
 
@@ -307,13 +297,8 @@ class Classifying(Training):
 
     def _recorder(self) -> Recorder | None:
         # Own networks may do anything; dropout draws on the processor.
-        settings = self._predictor.settings
-        return recorder_of(
-            self.device,
-            off=not self.performance.capture,
-            own=not isinstance(settings.model, ModelName),
-            draws=bool(self._dropout),
-        )
+        ours = isinstance(self._predictor.settings.model, ModelName) and not self._dropout
+        return RECORDERS.get(self.device.type) if ours and self.performance.capture else None
 
     def predictor(self) -> NetworkPredictor:
         """Return the network apart from its training; it is the same one, not a copy."""
@@ -351,12 +336,12 @@ class Learner(Classifying):
         self._pixels = None if data.pixels is None else data.pixels.on(self.device)
         initial, order = seeds_of(seed)
         recipe = config.recipe
-        decay = config.recipe.average_decay
+        average = {"decay": recipe.average_decay, "young": True}
         self._build(
             config,
             data,
             initial,
-            average=partial(weight_average, decay=decay) if decay else None,
+            average=average if recipe.average_decay else None,
             dropout=config.dropout,
             mirrored=recipe.mirrored,
             nesterov=config.nesterov,

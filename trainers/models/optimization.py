@@ -27,6 +27,7 @@ class Sgd:
         decoupled: Whether the decay pulls the parameters themselves, at the learning rate of all,
             and is not a part of the gradient (Loshchilov and Hutter, ICLR 2019, with momentum's
             gathering left out).
+        average: Of the model's weights; every step moves it on. None for none.
     """
 
     def __init__(
@@ -40,7 +41,10 @@ class Sgd:
         decay_all: bool = True,
         bias_rate: float = 1.0,
         decoupled: bool = False,
+        average: "WeightAverage | None" = None,
     ) -> None:
+        self._model = model
+        self._average = average
         self._learning_rate = learning_rate
         self._momentum = momentum
         self._nesterov = nesterov and momentum > 0
@@ -98,7 +102,7 @@ class Sgd:
 
     @torch.no_grad()
     def step(self) -> None:
-        """Move every parameter that has a gradient."""
+        """Move every parameter that has a gradient, and then the average of all."""
         rates: list[tuple[Any, Any]] = [*self._on_device] or [*map(self._rates_of, self._groups)]
         for group, velocities, (rate, kept) in zip(
             self._groups, self._velocities, rates, strict=True
@@ -126,6 +130,8 @@ class Sgd:
                 nesterov=self._nesterov,
                 maximize=False,
             )
+        if self._average is not None:
+            self._average.update_parameters(self._model)
 
     def state_dict(self) -> dict[str, Any]:
         """Return what has been gathered so far; the tensors are those in use, not copies."""
@@ -166,23 +172,44 @@ class AdamW(torch.optim.AdamW):
             group["lr"] = rate
 
 
-#: Update t weighs the past by (1 + t) / (10 + t) until that is more than the decay: the initial
-#: weights, which nothing was learned in, are forgotten in a few steps.
+#: Of the young average: its first update weighs the past by a tenth.
 _YOUNG = 10
-Tensors = tuple[Tensor, ...] | list[Tensor]
 
 
-def weight_average(network: nn.Module, *, decay: float) -> AveragedModel:
-    """Return a moving average of a network's weights and statistics, which starts at them."""
+class WeightAverage(AveragedModel):
+    """A moving average of a network's weights, which starts at them.
 
-    def moved(averages: Tensors, weights: Tensors, updates: Tensor | int) -> None:
-        if averages[0].is_floating_point():  # counts of batches stay
-            past = min(decay, int(updates) / (_YOUNG - 1 + int(updates)))
-            torch._foreach_lerp_(averages, weights, 1 - past)
+    Update t weighs the past by `decay`, and statistics of batch normalization are copied. `young`:
+    by (1 + t) / (10 + t) at first, and statistics are averaged, too. The initial weights, which
+    nothing was learned in, are forgotten in a few steps then.
 
-    average = AveragedModel(network, multi_avg_fn=moved, use_buffers=True)
-    average.update_parameters(network)  # the first update copies, and the others move
-    return average
+    All that an update reads is on the device of the network, where a recorded step finds it.
+    """
+
+    def __init__(self, network: nn.Module, *, decay: float, young: bool) -> None:
+        weight = next(network.parameters())
+        super().__init__(network, device=weight.device, use_buffers=young)
+        self._decay = decay
+        self._dtype = weight.dtype
+        self.n_averaged += 1
+
+    @torch.no_grad()
+    def update_parameters(self, model: nn.Module) -> None:
+        """Move on to the weights of the model."""
+        updates = self.n_averaged.double()
+        most = torch.full_like(updates, self._decay)
+        past = most.minimum(updates / (_YOUNG - 1 + updates)) if self.use_buffers else most
+        averages: list[Tensor] = [*self.module.parameters()]
+        weights: list[Tensor] = [*model.parameters()]
+        for average, current in zip(self.module.buffers(), model.buffers(), strict=True):
+            if not self.use_buffers:
+                average.copy_(current)
+            elif average.is_floating_point():  # counts of batches stay
+                averages.append(average)
+                weights.append(current)
+        shares: list[Tensor] = [(1 - past).to(self._dtype)] * len(weights)
+        torch._foreach_lerp_(averages, weights, shares)
+        self.n_averaged += 1
 
 
 def batches(count: int, batch_size: int, generator: torch.Generator) -> Iterator[Tensor]:

@@ -18,8 +18,8 @@ from labeldp.trainers.methods.fixmatch import (
     apply,
     cosine_factor,
     fixmatch_loss,
-    moving_average,
 )
+from labeldp.trainers.models.optimization import WeightAverage
 from labeldp.trainers.settings.training import FixMatchConfig, TrainingDiverged, WeakBranch
 from tests.shared_material import shared_path
 from tests.trainers.pillow_reference import from_pillow, operate, sample_tiles, to_pillow
@@ -53,7 +53,7 @@ def test_moving_averages_are_the_published_ones() -> None:
 
     expected = list(network.state_dict())
     load("init")
-    average = moving_average(network, 0.999)
+    average = WeightAverage(network, decay=0.999, young=False)
     for step in range(5):
         load(f"step{step}")
         average.update_parameters(network)

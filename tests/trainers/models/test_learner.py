@@ -16,7 +16,7 @@ from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import CropAndFlip, OnLabels
 from labeldp.trainers.models.networks import FastCnn, build_model
-from labeldp.trainers.models.optimization import Sgd, batches, weight_average
+from labeldp.trainers.models.optimization import Sgd, WeightAverage, batches
 from labeldp.trainers.models.predictors import (
     NetworkPredictor,
     NetworkSettings,
@@ -217,7 +217,7 @@ def test_decoupled_decay_and_a_rate_of_its_own_written_out() -> None:
 
 def test_it_is_the_textbooks_formula_once_it_is_old_enough() -> None:
     network = nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2))
-    average = weight_average(network, decay=0.8)
+    average = WeightAverage(network, decay=0.8, young=True)
     names = ("0.weight", "1.running_var")
     expected = {name: network.state_dict()[name].double() for name in names}
     generator = torch.Generator().manual_seed(0)

@@ -15,12 +15,7 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.trainers.methods.fixmatch import FixMatch
 from labeldp.trainers.methods.pate import TeacherVotes
 from labeldp.trainers.methods.pate_settings import EnsembleConfig, TeacherKind
-from labeldp.trainers.methods.settings import (
-    AlibiPriorConfig,
-    PriorLabelsConfig,
-    PriorSettings,
-    PriorSource,
-)
+from labeldp.trainers.methods.settings import AlibiPriorConfig, PriorSettings, PriorSource
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.performance import Device, Performance
@@ -61,11 +56,7 @@ class StandIn:
 @pytest.fixture
 def recorder(monkeypatch: pytest.MonkeyPatch) -> StandIn:
     stand_in = StandIn()
-    monkeypatch.setattr(
-        learners,
-        "recorder_of",
-        lambda device, **unlike: None if any(unlike.values()) else stand_in,
-    )
+    monkeypatch.setattr(learners, "RECORDERS", {"cpu": stand_in})
     return stand_in
 
 
@@ -74,7 +65,13 @@ def after_two_epochs(config: LearnerConfig, performance: Performance) -> dict[st
     learner = OnLabels(config, labels=labels, data=data, seed=0, performance=performance)
     for _ in range(2):
         learner.epoch()
-    return {name: value.cpu() for name, value in learner.network.state_dict().items()}
+    assert learner._average is not None
+    parts = {"network": learner.network, "average": learner._average}
+    return {
+        f"{part}.{name}": value.cpu()
+        for part, own in parts.items()
+        for name, value in own.state_dict().items()
+    }
 
 
 PLAIN = replace(ON_CPU, capture=False)
@@ -107,14 +104,20 @@ def test_fixmatch_is_recorded_and_trains_the_same_network(recorder: StandIn) -> 
     np.testing.assert_allclose(predictions[1], predictions[0], rtol=1e-3, atol=1e-5)
 
 
-def test_a_loss_that_changes_by_epoch_is_recorded_anew(recorder: StandIn) -> None:
+def test_a_loss_that_changes_by_epoch_reads_its_weight_from_the_device(recorder: StandIn) -> None:
     prior = PriorSettings(source=PriorSource.CLUSTERS, share=0.3)
-    # The weight of the prior falls in the first two of five epochs; alone, it stays.
-    trained(AlibiPriorConfig(epsilon=4.0, prior=prior, epochs=5), digits(train=600), epochs=5)
-    assert recorder.recordings == 3
-    alone = PriorLabelsConfig(epsilon=4.0, prior=prior, epochs=5)
-    trained(alone, digits(train=600), epochs=5)
-    assert recorder.recordings == 4
+    config = AlibiPriorConfig(epsilon=4.0, prior=prior, epochs=5)
+    learner = trained(config, digits(train=600), epochs=0)
+    weight = learner._now
+    found = []
+    for _ in range(5):
+        learner.epoch()
+        found.append(float(weight))
+    assert recorder.recordings == 1 and learner._now is weight
+    # The weight of the prior falls in the first two of five epochs.
+    last = learner.weight
+    assert last < 1
+    assert found == pytest.approx([1, (1 + last) / 2, last, last, last])
 
 
 def test_the_last_epoch_gives_the_memory_of_a_recording_back(
