@@ -189,11 +189,6 @@ class Resources:
                 f"gpu is {self.gpu:g}; it is a share of one GPU, such as 0.25, or whole GPUs"
             )
 
-    @property
-    def doubled(self) -> "Resources | None":
-        """Return twice the share of a GPU, up to a whole one; None if it is no share."""
-        return replace(self, gpu=min(1.0, 2 * self.gpu)) if 0 < self.gpu < 1 else None
-
 
 @dataclass(frozen=True, kw_only=True)
 class Preset:

@@ -42,7 +42,8 @@ from labeldp.platform.report.page import write_report
 from labeldp.platform.report.pareto import front_rows, points, same_epsilon
 from labeldp.platform.settings.configuration import flatten, provenance_of, to_yaml
 from labeldp.platform.sweep.open_sweep import OpenSweep
-from labeldp.platform.sweep.trial import OUT_OF_MEMORY, forget
+from labeldp.platform.sweep.trial import forget
+from labeldp.trainers.performance import NO_MEMORY
 
 #: The state that `labeldp watch` shows is written at most this often.
 STATE_SECONDS = 2.0
@@ -70,9 +71,6 @@ class Recorder(Unsaved, tune.Callback):
         self._begun = time.time()
         self._tracking_lost = False
         self.broken: Exception | None = None
-        #: Whether trials that want memory start again with more of it, and which ones do.
-        self.retries_crowded = False
-        self.crowded: set[str] = set()
 
     def on_trial_start(self, iteration: int, trials: list[Any], trial: Any, **info: object) -> None:
         """Tell the home; a trial that starts again after its worker died begins anew."""
@@ -104,9 +102,7 @@ class Recorder(Unsaved, tune.Callback):
         )
         self.write_state()
         end = result.get("end")
-        if end is not None and end.pop(OUT_OF_MEMORY, False) and self.retries_crowded:
-            self.crowded.add(digest)  # no record: it starts again, with more of the GPU
-        elif end is not None and digest not in self.records:
+        if end is not None and digest not in self.records:
             with self.telling_why():
                 record = self._record(digest, **self._with_figures(digest, end))
             self._keep(record)
@@ -114,8 +110,21 @@ class Recorder(Unsaved, tune.Callback):
     def on_trial_recover(
         self, iteration: int, trials: list[Any], trial: Any, **info: object
     ) -> None:
-        """Take a trial whose worker died off the lists of those in training, until it starts."""
+        """Take a trial whose worker died off the lists of those in training, until it starts.
+
+        One that was out of memory with a share of a GPU starts with a larger one. It reads the
+        releases that it has, so that nothing is charged twice.
+        """
         digest = trial.config["hash"]
+        has = trial.placement_group_factory.required_resources
+        share = has.get("GPU", 0.0)
+        if 0 < share < 1 and any(words in (trial.get_error() or "") for words in NO_MEMORY):
+            more = min(1.0, 2 * share)
+            trial.update_resources({"cpu": has["CPU"], "gpu": more})
+            self.sweep.progress.say(
+                f"a trial was out of memory with {share:g} of a GPU; it starts again with {more:g} "
+                "and the releases that it has"
+            )
         self._curves.pop(digest, None)
         self.sweep.progress.waits(digest)
         self._tell_again = time.monotonic()

@@ -1,9 +1,9 @@
 """One trial: privatize, train, evaluate, audit; numbers out, labels never in.
 
-`run_trial` runs it in any process, `tune_trial` as Ray Tune's trainable. The latter never raises:
+`run_trial` runs it in any process, `tune_trial` as Ray Tune's trainable. The latter rarely raises:
 an error is part of its result, and the driver marks the trial failed while the others continue.
-Only the end of a process (a lost node, a killed worker) is left to Tune, which starts the trial
-again.
+Only the end of a process (a lost node, a killed worker), and too little memory on a shared GPU, are
+left to Tune, which starts the trial again.
 
 Nor does Tune end a trial that falls behind: the evaluation and the audit would end with it. The
 scheduler gives the trial's name to the keeper. The trial looks there after a rung, and ends as it
@@ -395,10 +395,6 @@ def rung_metric(by: ChooseBy) -> str:
     return "val_accuracy" if by is ChooseBy.TEST else by.metric
 
 
-#: In a trial's end: whether another start with more memory may succeed.
-OUT_OF_MEMORY = "out_of_memory"
-
-
 def tune_trial(
     config: Mapping[str, Any],
     *,
@@ -445,8 +441,9 @@ def tune_trial(
         end |= {"finished": True, **vars(outcome)}
     # A user's network may call sys.exit, which would end the worker and start the trial again.
     except (Exception, SystemExit) as error:
+        if is_out_of_memory(error) and _shares_a_gpu():
+            raise MemoryError(_reason(error)) from error
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
-        end[OUT_OF_MEMORY] = is_out_of_memory(error)
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}
     reports.send(end=end)
 
@@ -477,6 +474,14 @@ def is_out_of_memory(error: BaseException) -> bool:
     """Whether a trial failed for want of memory, of its device or of its machine."""
     known = isinstance(error, MemoryError | torch.OutOfMemoryError)
     return known or any(words in str(error) for words in NO_MEMORY)
+
+
+def _shares_a_gpu() -> bool:
+    if not ray.is_initialized():
+        return False
+    worker: Any = ray.get_runtime_context()  # Ray gives it no types
+    has = worker.get_assigned_resources()
+    return bool(0 < has.get("GPU", 0) < 1)
 
 
 def _reason(error: BaseException) -> str:

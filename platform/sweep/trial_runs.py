@@ -26,7 +26,7 @@ from labeldp.platform.sweep.trial import EarlyStops, rung_metric, start_keeper, 
 from labeldp.platform.vault.actors import pool_size, train_ensemble
 from labeldp.trainers.methods.pate import TeacherVotes
 
-#: Restarts of a trial whose worker died. An error that a trial raises is final.
+#: Restarts of a trial whose worker died, or was out of memory on a shared GPU. Any other is final.
 WORKER_DEATHS_ALLOWED = 3
 #: How long all trials may wait for a place: a machine of a cloud takes minutes to come.
 WAIT_SECONDS = 900.0
@@ -77,38 +77,14 @@ def run(sweep: OpenSweep) -> Recorder:
 
 
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
-    """Run the trials that are left; those that want memory run again with more of a GPU.
-
-    They read the releases of their first start, so that nothing is charged twice.
-    """
-    until = time.monotonic() + seconds
-    resources = sweep.trial
-    while True:
-        # A search counts its trials when it suggests them.
-        more = resources.doubled
-        recorder.retries_crowded = more is not None and sweep.suggestions is None
-        recorder.crowded.clear()
-        _run_once(sweep, recorder, resources, seconds=until - time.monotonic())
-        if more is None or not recorder.crowded or time.monotonic() >= until:
-            return
-        crowded = len(recorder.crowded)
-        sweep.progress.say(
-            f"{crowded} trials were out of memory with {resources.gpu:g} of a GPU each; they start "
-            f"again with {more.gpu:g} and the releases that they have"
-        )
-        resources = more
-
-
-def _run_once(
-    sweep: OpenSweep, recorder: Recorder, resources: Resources, *, seconds: float
-) -> None:
     folder = sweep.folder
+    resources = sweep.trial
     keeper = start_keeper(folder.checkpoints, folder.models)
     rule = sweep.plan.sweep.stop
     searcher = SuggestionSearcher(recorder) if sweep.suggestions else None
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
-    left = {digest: plan for digest, plan in sweep.left.items() if digest not in recorder.records}
+    left = sweep.left
     trainable = tune.with_parameters(
         tune_trial,
         plans={} if searcher else left,
@@ -125,7 +101,7 @@ def _run_once(
         tune_config=tune.TuneConfig(
             search_alg=searcher,
             num_samples=sweep.unfinished if searcher else 1,
-            scheduler=None if stops is None else scheduler_of(sweep, stops, recorder.ended),
+            scheduler=None if stops is None else scheduler_of(sweep, stops),
             # A fresh worker per trial imports torch again, for six seconds; on a GPU a fresh one is
             # what gives its memory back.
             reuse_actors=resources.gpu == 0,
@@ -146,10 +122,8 @@ def _run_once(
         shutil.rmtree(folder.scratch, ignore_errors=True)
 
 
-def scheduler_of(
-    sweep: OpenSweep, stops: EarlyStops, ended: Mapping[str, TrialRecord]
-) -> "AshaByGroup":
-    """Return the scheduler, which knows the trials that have `ended`, of earlier starts too.
+def scheduler_of(sweep: OpenSweep, stops: EarlyStops) -> "AshaByGroup":
+    """Return the scheduler, which knows the trials of earlier starts.
 
     Trials are compared within their group alone: the same variant, seed and releases. A small
     epsilon is not a reason to stop, and stopping the unlucky seeds would flatter the others.
@@ -164,7 +138,7 @@ def scheduler_of(
         return (trial.variant, trial.config.seed, shared)
 
     scheduler = AshaByGroup(stops, group_of=group_of, most_epochs=max(epochs))
-    for record in ended.values():
+    for record in sweep.skipped.values():
         scheduler.recall(record)
     return scheduler
 

@@ -171,7 +171,8 @@ def train_ensemble(
     if given_up:
         first = given_up[0]
         no_memory = any(words in first.error for words in NO_MEMORY)
-        if (more := resources.doubled) is not None and no_memory:
+        if 0 < resources.gpu < 1 and no_memory:
+            more = replace(resources, gpu=min(1.0, 2 * resources.gpu))
             say(
                 f"{left - trained} teachers were out of memory with {resources.gpu:g} of a GPU "
                 f"each; they start again with {more.gpu:g}"

@@ -87,17 +87,22 @@ def test_a_gpu_is_shared_by_memory_and_by_fewer_trials_that_run_out_of_it(
 
     monkeypatch.setattr(open_sweep, "places_on_gpu", four)
     node = cluster.add_node(num_cpus=4, num_gpus=1)
+    sweep = replace(SWEEP, resources=shared, variants=SWEEP.variants[1:])
+    given = ["--address", cluster.address, "trainer.epochs=2", "trainer.width=null"]
+    given.append(f"trainer.model={__name__}:Hungry")
     try:
-        code, said = run_here(
-            replace(SWEEP, resources=shared, variants=SWEEP.variants[1:]),
-            *("--results", str(tmp_path), "--address", cluster.address),
-            *("trainer.epochs=2", f"trainer.model={__name__}:Hungry", "trainer.width=null"),
-        )
+        code, said = run_here(sweep, "--results", str(tmp_path), *given)
+        given += ["--search=optuna", "--trials=1", "--choose-by=test", "resources.gpu=.25"]
+        given.append("trainer.learning_rate=uniform(.02,.05)")
+        searched, told = run_here(sweep, "--results", str(tmp_path / "search"), *given)
     finally:
         cluster.remove_node(node)
     assert code == 0, said
     assert "by the measured memory of a step a GPU holds 4 trials at once" in said
-    assert "out of memory with 0.25 of a GPU each; they start again with 0.5" in said
+    for line in (said, told):
+        assert "out of memory with 0.25 of a GPU; it starts again with 0.5" in line
+    assert searched == 0 and [each["finished"] for each in records(tmp_path / "search")] == [True]
+    assert len(Ending.of(tmp_path / "search").releases) == 1
     check_tracking(tmp_path)  # SQLite on the driver's node, and trials on another one
     assert [record["finished"] for record in records(tmp_path)] == [True, True]
     # The release of both was drawn and paid once, by the first start.

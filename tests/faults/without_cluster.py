@@ -71,7 +71,7 @@ def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None
     rule = sweep.plan.sweep.stop
     by = sweep.plan.choose_by
     stops = None if rule is None else EarlyStops(rule=rule, by=by, keeper=keeper)
-    scheduler = None if stops is None else trial_runs.scheduler_of(sweep, stops, recorder.ended)
+    scheduler = None if stops is None else trial_runs.scheduler_of(sweep, stops)
     plans = {} if searcher else dict(sweep.left)
     for config in _configs(sweep, searcher):
         trial = SimpleNamespace(config=config)

@@ -114,8 +114,7 @@ def test_a_stated_share_of_a_gpu_ends_the_sharing_by_memory() -> None:
 
     assert sized({"resources.cpu": 2}) == Resources(cpu=2, gpu=1, shared=True)
     assert sized({"resources.gpu": 1}) == Resources(gpu=1)
-    assert sized({"resources.gpu": 0.25}).doubled == Resources(gpu=0.5)
-    assert sized({"resources.gpu": 1}).doubled is None
+    assert sized({"resources.gpu": 0.25}) == Resources(gpu=0.25)
     with pytest.raises(ValueError, match=r"cpu is 0\.0; it must be a finite number above 0"):
         sized({"resources.cpu": 0})
     for share in (1e-9, 1.5):

@@ -99,12 +99,32 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(recorder: Recorder) -> Non
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
 
 
+@pytest.mark.parametrize(
+    ("error", "more"),
+    [
+        (None, []),
+        ("RayActorError: The node died", []),
+        ("MemoryError: out of memory (CUDA)", [{"cpu": 2.0, "gpu": 0.5}]),
+    ],
+)
 def test_a_trial_whose_node_is_lost_is_not_in_training_until_it_starts_again(
-    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+    error: str | None,
+    more: list[dict[str, float]],
+    recorder: Recorder,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """One that was out of memory gets more of the GPU."""
     monkeypatch.setattr(progress, "TELL_SECONDS", -1.0)
+    has = SimpleNamespace(required_resources={"CPU": 2.0, "GPU": 0.25})
+    given: list[dict[str, float]] = []
     lost, other = (
-        SimpleNamespace(config={"hash": digest}) for digest in list(recorder.sweep.plans)[:2]
+        SimpleNamespace(
+            config={"hash": digest},
+            placement_group_factory=has,
+            get_error=lambda: error,
+            update_resources=given.append,
+        )
+        for digest in list(recorder.sweep.plans)[:2]
     )
     for trial in (lost, other):
         recorder.on_trial_start(0, [], trial)
@@ -112,7 +132,7 @@ def test_a_trial_whose_node_is_lost_is_not_in_training_until_it_starts_again(
     written: list[list[str]] = []
     monkeypatch.setattr(recorder, "write_state", lambda: written.append([*recorder._curves]))
     recorder.on_trial_recover(0, [], lost)
-    assert written == [[other.config["hash"]]]
+    assert written == [[other.config["hash"]]] and given == more
     recorder.on_trial_result(0, [], other, {"epochs": [{"epoch": 2, "loss": 1.0}]})
     stream: Any = recorder.sweep.progress._stream
     last = stream.getvalue().splitlines()[-1]

@@ -340,6 +340,10 @@ def test_the_cause_of_a_trials_end_is_in_its_result(
     (end,) = (each["end"] for each in reported)
     assert (end["finished"], end["over_budget"]) == (False, over)
     assert end["reason"].startswith(reason) and "\n" not in end["reason"]
+    if reason.startswith("out of memory"):  # with a share of a GPU Tune starts it again
+        monkeypatch.setattr(trial_module, "_shares_a_gpu", lambda: True)
+        with pytest.raises(MemoryError, match="out of memory"):
+            tune_trial({"hash": "ab"}, plans=plans, searches=(), cpus=cpus, **nothing)
 
 
 # trial_runs: early stops, and errors that end Tune. Sweeps run elsewhere.
@@ -409,14 +413,15 @@ def test_trials_of_an_earlier_start_are_compared_with(by: ChooseBy, stopped: boo
     assert board.stopped("a2") is stopped and not board.stopped("a1")
 
 
-def test_trials_that_start_again_are_compared_with_those_that_ended() -> None:
+def test_the_scheduler_knows_trials_of_earlier_starts() -> None:
     _, board = scheduler()
     rates = {"trainer.learning_rate": Grid(0.1, 0.2)}
     trials = plan_trials(Sweep(name="s", base=TrialConfig(), space=rates))
     size = SimpleNamespace(num_classes=10)
     plan = SimpleNamespace(searches=(), trials=trials, size=size)
-    sweep: Any = SimpleNamespace(plan=plan, plans=dict(zip("ab", trials, strict=True)), skipped={})
-    judge = scheduler_of(sweep, board, {"a": a_record("a")})
+    plans = dict(zip("ab", trials, strict=True))
+    sweep: Any = SimpleNamespace(plan=plan, plans=plans, skipped={"a": a_record("a")})
+    judge = scheduler_of(sweep, board)
     tell(judge, "b", 0.5)
     assert board.stopped("b")
 
