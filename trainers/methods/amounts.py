@@ -104,15 +104,23 @@ def requested(
     epsilon: float,
     delta: float,
     scaled: NDArray[np.floating] | None = None,
+    kept: Callable[..., tuple[NDArray[Any], ...]] | None = None,
 ) -> Requested:
-    """Request a release of the amounts of rows [N, D]; of the sums, `of_mean` is always true.
+    """Request a release of the amounts of rows; of the sums, `of_mean` is always true.
 
-    `scaled` are the rows that sums are requested of; None for those that a regressor sees.
+    Args:
+        labels: The amounts as levels.
+        rows: Rows that a regressor sees [N, D].
+        release: What is requested.
+        epsilon: Its price for each amount.
+        delta: Likewise, of sums.
+        scaled: Rows that sums are requested of [N, D']; None for those that a regressor sees.
+        kept: As in `requested_sums`.
     """
     if release is AmountRelease.SUMS:
         sums = AmountSums.costing(epsilon=epsilon, delta=delta)
         summed = rows if scaled is None else scaled
-        answer = requested_sums(summed, labels, mechanism=sums, seed=0)
+        answer = requested_sums(summed, labels, mechanism=sums, seed=0, kept=kept)
 
         def fit_mean(estimator: object, *, of_mean: bool, seed: int) -> RegressorMixin:
             some = some_of(len(rows), seed=seed)
@@ -264,6 +272,8 @@ class AmountTrainer(FittedAtOnce[AmountPredictor]):
     """A regressor on released amounts; no loss is known, since no true amount is."""
 
     def __init__(self, config: AmountsConfig, **given: Unpack[Given]) -> None:
+        from labeldp.trainers.methods.priors import Rows  # loads torch
+
         data = given["data"]
         labels = given["labels"]
         self._seed = given["seed"]
@@ -280,6 +290,7 @@ class AmountTrainer(FittedAtOnce[AmountPredictor]):
             release=config.chosen(),
             epsilon=config.epsilon,
             delta=config.delta,
+            kept=Rows(data.fingerprint, data.train_features, data.features_folder).kept,
         )
 
     def amounts(self, features: object) -> NDArray[np.float64]:

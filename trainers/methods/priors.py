@@ -454,7 +454,7 @@ class Rows:
     features: Tensor
     folder: Path | None = None
 
-    def kept(self, name: str, make: Callable[..., Arrays], **settings: int) -> Arrays:
+    def kept(self, name: str, make: Callable[..., Arrays], **settings: float) -> Arrays:
         """Return what `make` finds of the features, once for all trials: up to a minute's work."""
         key = {"version": DIRECTIONS_VERSION, "features": self.fingerprint, **settings}
         return made_once(

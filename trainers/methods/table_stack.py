@@ -507,16 +507,26 @@ def fit_stack(rows: Any, evidence: Evidence, **how: Any) -> Stack:
 
 
 def requested(
-    mechanism: Any, labels: LabelSource, scaled: NDArray[np.floating]
+    mechanism: Any,
+    labels: LabelSource,
+    scaled: NDArray[np.floating],
+    *,
+    kept: Callable[..., tuple[NDArray[Any], ...]] | None = None,
 ) -> CountEvidence | LabelEvidence:
     """Request a release of the labels of rows [N, D], whose columns have variance 1, and read it.
 
-    Groups of rows do not depend on a trial's seed, so that equal requests share a release.
+    Groups of rows do not depend on a trial's seed, and `kept` makes them once for all trials, so
+    that equal requests share a release: other processors would group some rows otherwise.
     """
     if not isinstance(mechanism, ClusterHistograms):
         return LabelEvidence.of(mechanism.log_likelihood(labels.release(mechanism).values))
+
+    def grouped(*_: object, **how: Any) -> tuple[NDArray[Any], ...]:
+        return (groups_of_rows(scaled, **how),)
+
     # Made of public rows alone, before the release.
-    groups = groups_of_rows(scaled, epsilon=mechanism.epsilon, seed=0)
+    how = {"epsilon": mechanism.epsilon, "seed": 0}
+    (groups,) = grouped(**how) if kept is None else kept("groups", grouped, **how)
     counts = labels.release(mechanism, groups).values
     return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
 
@@ -686,6 +696,8 @@ class TableStack(FittedAtOnce[Stack]):
     """A stack on one release of a table's labels, in a sweep."""
 
     def __init__(self, config: TableStackConfig, **given: Unpack[Given]) -> None:
+        from labeldp.trainers.methods.priors import Rows  # loads torch
+
         data = given["data"]
         given["performance"].limit_threads()
         data.require_numbers(user="table_stack")
@@ -694,7 +706,8 @@ class TableStack(FittedAtOnce[Stack]):
         self._seed = given["seed"]
         self._rows = data.train_features.flatten(1).float().numpy()
         mechanism = config.mechanism(data.num_classes)
-        self._evidence = requested(mechanism, given["labels"], self._rows)
+        rows = Rows(data.fingerprint, data.train_features, data.features_folder)
+        self._evidence = requested(mechanism, given["labels"], self._rows, kept=rows.kept)
 
     def evaluate(self) -> float:
         """Accuracy on the public test split, in [0, 1]; NaN where there is none."""

@@ -9,6 +9,7 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.amounts import LEVELS
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
 from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.trainers.base import FeatureSet
@@ -24,13 +25,22 @@ from labeldp.trainers.methods.priors import (
     prior_features,
     probabilities_from,
 )
-from labeldp.trainers.methods.settings import PriorSettings, PriorSource
+from labeldp.trainers.methods.settings import (
+    AmountRelease,
+    AmountsConfig,
+    PriorSettings,
+    PriorSource,
+    StackRelease,
+    TableStackConfig,
+)
 from labeldp.trainers.methods.smooth_sums import labels_of_sums
 from labeldp.trainers.models.features import (
     PatchFeatures,
     RandomPatchFeatures,
     described_by_features,
 )
+from labeldp.trainers.models.smooth_functions import SmoothFunctions
+from labeldp.trainers.performance import Performance
 from tests.trainers.small_data import Given, SeededVault, digits, small_table
 
 CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
@@ -192,6 +202,29 @@ def test_smooth_sums_of_a_table_are_one_release_that_workers_share(tmp_path: Pat
     soft = labels_of_sums(numbers, vault, mechanism=mechanism, seed=SUMS.seed, places=some)
     assert soft.shape == (200, 3) and len(vault.charges()) == 1
     assert np.abs(soft - found[0][some]).mean() < 0.05
+
+
+@pytest.mark.parametrize(
+    "config",
+    [TableStackConfig(release=StackRelease.COUNTS), AmountsConfig(release=AmountRelease.SUMS)],
+)
+def test_trials_on_other_processors_share_a_release(
+    config: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of the groups of a table's rows, and of functions of them."""
+    data, labels = small_table()
+    if isinstance(config, AmountsConfig):
+        data = replace(data, num_classes=LEVELS, bounds=(0.0, 1.0))
+    vault = SeededVault(labels, data.num_classes)
+    given: Any = {"labels": vault, "seed": 0, "performance": Performance()}
+    config.start(data=replace(data, features_folder=tmp_path), **given)
+    # Its last digits differ; here all of the functions do.
+    there = SmoothFunctions.learned(data.train_features.numpy(), count=60, seed=1)
+    monkeypatch.setattr(SmoothFunctions, "learned", lambda *_, **how: there)
+    config.start(data=replace(data, features_folder=tmp_path), **given)
+    assert len(vault.charges()) == 1
+    config.start(data=data, **given)
+    assert len(vault.charges()) == 2
 
 
 def directions_of_digits() -> tuple[Directions, NDArray[np.int64]]:
