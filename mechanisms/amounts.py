@@ -8,7 +8,7 @@ is true of secret classes holds for amounts. Three kinds of release:
   best one among those whose output has the amount as its mean (Badanidiyuru et al., NeurIPS 2023,
   arXiv:2312.05659). The prior changes the gain, never the guarantee.
 * `AmountSums` adds up amounts along directions of the features, which is all that least squares
-  needs of them. A substituted amount moves the sums half as far as a substituted class.
+  needs of them. A substituted amount moves them by 1, a class by the root of 2.
 * `ErrorSums` judges a regression by held-out amounts: it adds up absolute errors of public
   predictions, and their second and fourth powers. An error is a share of a stated bound and counts
   as 1 beyond it, so that a substituted amount changes each sum by 1 at most. The fourth powers show

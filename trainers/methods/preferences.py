@@ -230,10 +230,7 @@ class Planned:
 def planned_sums(
     differences: Floats, *, epsilon: float, delta: float, persons: NDArray[np.intp] | None
 ) -> Planned:
-    """Plan sums along the directions of pairs, shortened where persons have several.
-
-    A pair's choice moves them by 1, half of what two classes that are counted apart cost.
-    """
+    """Plan sums along the directions of pairs, shortened where persons have several."""
     weights = directions(differences)
     if persons is not None:
         weights *= shares_of_persons(weights, persons)[:, None]
