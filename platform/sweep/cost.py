@@ -364,17 +364,13 @@ class Hours:
         return math.fsum(self.lines.values())
 
 
-def planned_hours(
-    trials: Sequence[PlannedTrial], size: DataSize, *, measured: bool = False
-) -> Hours | None:
-    """Return the hours of a sweep's trials; None if they are not known, or only minutes.
+def _works(trials: Sequence[PlannedTrial], size: DataSize) -> list[tuple[str, Performance, Work]]:
+    """Return what networks learn from, by line: of trials, and once of each ensemble's teachers.
 
-    They are known of images as they are: `measured` on the device that trials take here, or of
-    counted operations for a GPU that is not here.
+    Nothing is known of features that are not images as they are.
     """
-    data = trials[0].config.data
-    if len(size.shape) != 3 or data.features is not FeatureSet.AS_THEY_ARE:
-        return None
+    if len(size.shape) != 3 or trials[0].config.data.features is not FeatureSet.AS_THEY_ARE:
+        return []
     paid: set[EnsembleConfig] = set()
     works: list[tuple[str, Performance, Work]] = []
     for trial in trials:
@@ -384,6 +380,18 @@ def planned_hours(
         parts = [each.times(trial.stands_for) for each in own]
         parts += [each for ensemble in ensembles for each in ensemble.work(size.num_labels)]
         works += [(trial.variant, trial.config.performance, each) for each in parts]
+    return works
+
+
+def planned_hours(
+    trials: Sequence[PlannedTrial], size: DataSize, *, measured: bool = False
+) -> Hours | None:
+    """Return the hours of a sweep's trials; None if they are not known, or only minutes.
+
+    They are known of images as they are: `measured` on the device that trials take here, or of
+    counted operations for a GPU that is not here.
+    """
+    works = _works(trials, size)
     long = [part for *_, part in works if part.network.model is not ModelName.MLP]
     if sum(part.examples for part in long) < _SMALL:
         return None
@@ -424,33 +432,23 @@ def seconds_of(part: Work, size: DataSize, performance: Performance, *, measured
     return (part.examples + _JUDGED * part.epochs * size.num_test) / rate
 
 
-def places_on_gpu(trials: Sequence[PlannedTrial], size: DataSize) -> tuple[int, int]:
-    """Return how many trials this machine's GPU has memory for, and actors that train teachers.
+def places_on_gpu(trials: Sequence[PlannedTrial], size: DataSize) -> int:
+    """Return for how many trials, or actors that train teachers, this machine's GPU has memory.
 
     1 where the memory of a step is not known: of tables, of a network too large for the GPU.
     """
     import torch
 
-    columns = trials[0].config.data.features is not FeatureSet.AS_THEY_ARE
-    if columns or len(size.shape) != 3 or not gpus_here():
-        return 1, 1
+    networks = {(part.network, how) for _, how, part in _works(trials, size)}
+    if not networks or not gpus_here():
+        return 1
     free, _ = torch.cuda.mem_get_info()
-    examples = size.num_labels
-    data = (examples + size.num_test) * math.prod(size.shape)
-
-    def held(works: set[tuple[Work, Performance]]) -> int:
-        try:
-            kept = [_kept(part.network, size, how)["bytes"] for part, how in works]
-        except torch.OutOfMemoryError:
-            return 1
-        return max(1, int(_FILLED * free / (max(kept, default=free) + data + _PROCESS)))
-
-    own = {(each.config.trainer, each.config.performance) for each in trials}
-    teachers = ensembles_of(trials).items()
-    return (
-        held({(part, how) for trainer, how in own for part in trainer.work(examples)}),
-        held({(part, how) for ensemble, how in teachers for part in ensemble.work(examples)}),
-    )
+    data = (size.num_labels + size.num_test) * math.prod(size.shape)
+    try:
+        most = max(_kept(network, size, how)["bytes"] for network, how in networks)
+    except torch.OutOfMemoryError:
+        return 1
+    return max(1, int(_FILLED * free / (most + data + _PROCESS)))
 
 
 def _kept(

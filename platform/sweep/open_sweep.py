@@ -312,16 +312,16 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     return each, teacher
 
 
-def _places(*of: Any) -> tuple[int, int]:
+def _places(*of: Any) -> int:
     """Return `places_on_gpu` of a node with a GPU, which may not be the driver's; 1 if it fails."""
     remote: Any = ray.remote
     there = remote(num_cpus=0, num_gpus=0.01, max_calls=1)(places_on_gpu)
     task = there.remote(*of)
     try:
-        return tuple(ray.get(task, timeout=MEASURE_SECONDS))
+        return int(ray.get(task, timeout=MEASURE_SECONDS))
     except ray.exceptions.RayError:  # no room within this time, or the network does not run there
         ray.cancel(task, force=True)
-        return 1, 1
+        return 1
 
 
 def _coin_seed(trials: Sequence[PlannedTrial]) -> int | None:

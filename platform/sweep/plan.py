@@ -37,6 +37,7 @@ from labeldp.platform.settings.metrics import ChoiceNoise, ChooseBy, resolve
 from labeldp.platform.settings.sweep import (
     CannotFit,
     PlannedTrial,
+    Resources,
     Sweep,
     SweepOptions,
     ensembles_of,
@@ -280,28 +281,27 @@ def with_shares(
     plan: Plan,
     nodes: Iterable[tuple[float, float]],
     *,
-    measure: Callable[..., Sequence[int]] = places_on_gpu,
+    measure: Callable[..., int] = places_on_gpu,
 ) -> tuple[Sweep, list[str]]:
     """Return the sweep with a share of a GPU for all that share one by default, and a note on it.
 
     `nodes` are cores and GPUs of each; `measure` may ask another machine. A trial of a search may
     be larger than any that is known, and has a GPU to itself.
     """
-    asked = (plan.sweep.resources, plan.sweep.teacher)
+    sweep = plan.sweep
+    shared = [own for own in (sweep.resources, sweep.teacher) if own.shared]
     cores = max((cpus / gpus for cpus, gpus in nodes if gpus), default=0.0)
-    if not cores or plan.searches or not any(each.shared for each in asked):
-        return plan.sweep, []
-    trial, teacher = (
+    if not cores or plan.searches or not shared:
+        return sweep, []
+    most = int(cores / max(own.cpu for own in shared))
+    held = max(1, min(measure(plan.trials, plan.size), _MOST_ON_GPU, most))
+
+    def part(own: Resources) -> Resources:
         # Ray counts in ten thousandths: 7 times .1429 would be more than a GPU.
-        replace(each, gpu=10_000 // max(1, min(held, _MOST_ON_GPU, cores // each.cpu)) / 10_000)
-        if each.shared
-        else each
-        for each, held in zip(asked, measure(plan.trials, plan.size), strict=True)
-    )
-    roles = {"trials": trial, "actors that train teachers": teacher}
-    held = " or ".join(f"{1 / x.gpu:.0f} {what}" for what, x in roles.items() if x.shared)
-    note = f"by the measured memory of a step a GPU holds {held} at once"
-    return replace(plan.sweep, resources=trial, teacher=teacher), [note]
+        return replace(own, gpu=10_000 // held / 10_000) if own.shared else own
+
+    note = f"by the measured memory of a step a GPU holds {held} trials or teachers at once"
+    return replace(sweep, resources=part(sweep.resources), teacher=part(sweep.teacher)), [note]
 
 
 def check_kind(trials: Sequence[PlannedTrial], size: DataSize) -> None:

@@ -292,8 +292,7 @@ def plans(size: Size) -> dict[str, Any]:
     sweep = load_sweep("pate_fm_cifar10")
     hours = planned_hours(plan_trials(sweep), whole, measured=gpus_here() > 0)
     assert hours is not None
-    places = places_on_gpu(plan_trials(sweep_of(size, "cifar10")), whole)
-    held = dict(zip(("trials", "teachers"), places, strict=True))
+    held = places_on_gpu(plan_trials(sweep_of(size, "cifar10")), whole)
     return {"hours_of_pate_fm_cifar10": hours.total, "on": hours.device, "memory_holds": held}
 
 

@@ -132,9 +132,13 @@ class FewLabels(Classifying):
         """Return a batch of places among the labels, and of examples without."""
 
     def _batches(self) -> Iterator[tuple[Tensor, ...]]:
+        config = self.config
         first = (self.epoch_number - 1) * self.steps_per_epoch
         for step in range(first, first + self.steps_per_epoch):
-            yield self._views_of(*self._next(step))
+            self._optimizer.learning_rate = self._rate(step)
+            chosen = self._take(self._labeled, config.batch_size)
+            others = self._take(self._unlabeled, config.batch_size * config.unlabeled_ratio)
+            yield self._views_of(chosen, others)
 
     def _parts(self) -> dict[str, Any]:
         return {**super()._parts(), "labeled": self._labeled, "unlabeled": self._unlabeled}
@@ -142,13 +146,6 @@ class FewLabels(Classifying):
     def _rate(self, step: int) -> float:
         steps = self.config.epochs * self.steps_per_epoch
         return self.config.learning_rate * cosine_factor(step, steps=steps)
-
-    def _next(self, step: int) -> tuple[Tensor, Tensor]:
-        """Set the rate of a step; return its places among the labels, and its examples without."""
-        config = self.config
-        self._optimizer.learning_rate = self._rate(step)
-        chosen = self._take(self._labeled, config.batch_size)
-        return chosen, self._take(self._unlabeled, config.batch_size * config.unlabeled_ratio)
 
     def _take(self, stream: ShuffledStream, size: int) -> Tensor:
         return stream.take(size).to(self.device, non_blocking=True)

@@ -97,9 +97,8 @@ class _Models:
     @property
     def epochs(self) -> int:
         """Calls of `epoch` until it is trained."""
-        if self.kind == StudentKind.NETWORK:
-            return self.network.epochs
-        return self.fixmatch.epochs if self.kind == StudentKind.FIXMATCH else 1
+        network = self.network_settings()
+        return 1 if network is None else network.epochs
 
     def network_settings(self) -> "LearnerConfig | FewLabelsConfig | None":
         """Settings of the network that the model is; None for another kind."""
@@ -266,13 +265,6 @@ class StudentConfig(_Models):
         if self.kind is StudentKind.SEMI_SUPERVISED:
             return self.semi_supervised
         return super().network_settings()
-
-    @property
-    def epochs(self) -> int:
-        """Calls of `epoch` until it is trained."""
-        if self.kind is StudentKind.SEMI_SUPERVISED:
-            return self.semi_supervised.epochs
-        return super().epochs
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that this student cannot learn from."""

@@ -45,7 +45,6 @@ class Sgd:
     ) -> None:
         self._model = model
         self._average = average
-        self._learning_rate = learning_rate
         self._momentum = momentum
         self._nesterov = nesterov and momentum > 0
         self._decoupled = decoupled
@@ -64,8 +63,12 @@ class Sgd:
             [torch.zeros_like(parameter, requires_grad=False) for parameter in parameters]
             for parameters, _, _ in self._groups
         ]
-        #: Rate and decoupled decay of each group on the device, once `keep_rates_on` was called.
-        self._on_device: list[tuple[Tensor, Tensor]] = []
+        # A recorded step finds later rates where the first were; a GPU reads single precision.
+        device = parameters[0].device
+        kind = torch.float64 if device.type == "cpu" else torch.float32
+        #: Of each group, the rate and what a decoupled decay leaves of a parameter.
+        self._rates = [torch.zeros(2, dtype=kind, device=device).unbind() for _ in self._groups]
+        self.learning_rate = learning_rate
 
     @property
     def learning_rate(self) -> float:
@@ -75,24 +78,9 @@ class Sgd:
     @learning_rate.setter
     def learning_rate(self, rate: float) -> None:
         self._learning_rate = rate
-        for group, kept in zip(self._groups, self._on_device, strict=False):
-            for tensor, number in zip(kept, self._rates_of(group), strict=True):
-                tensor.fill_(number)
-
-    def keep_rates_on(self, device: torch.device) -> None:
-        """Read rates from memory of the device, where a recorded step finds later ones too."""
-        self._on_device = [
-            (
-                torch.tensor(rate, dtype=torch.float32, device=device),
-                torch.tensor(kept, dtype=torch.float32, device=device),
-            )
-            for rate, kept in map(self._rates_of, self._groups)
-        ]
-
-    def _rates_of(self, group: tuple[list[nn.Parameter], float, float]) -> tuple[float, float]:
-        """Learning rate of a group, and what a decoupled decay leaves of a parameter."""
-        _, decay, times = group
-        return self._learning_rate * times, 1 - self._learning_rate * decay
+        for (_, decay, times), (own, kept) in zip(self._groups, self._rates, strict=True):
+            own.fill_(rate * times)
+            kept.fill_(1 - rate * decay)
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
@@ -103,9 +91,8 @@ class Sgd:
     @torch.no_grad()
     def step(self) -> None:
         """Move every parameter that has a gradient, and then the average of all."""
-        rates: list[tuple[Any, Any]] = [*self._on_device] or [*map(self._rates_of, self._groups)]
         for group, velocities, (rate, kept) in zip(
-            self._groups, self._velocities, rates, strict=True
+            self._groups, self._velocities, self._rates, strict=True
         ):
             members, decay, _ = group
             parameters: list[Tensor] = []

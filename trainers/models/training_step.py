@@ -55,7 +55,7 @@ class TrainingStep:
         Args:
             loss: Reads no number from the device, and draws nothing, if steps are recorded.
             *optimizers: One for each network that the loss is of; each an `Sgd` if steps are
-                recorded.
+                recorded, whose rates are on the device.
             record: Records steps, such as `cuda_graph`; None for plain steps.
         """
         self._loss = loss
@@ -103,8 +103,6 @@ class TrainingStep:
     def _begin(self, batch: tuple[Tensor, ...]) -> None:
         assert self._record is not None
         for optimizer in self._optimizers:
-            assert isinstance(optimizer, Sgd)
-            optimizer.keep_rates_on(batch[0].device)
             optimizer.zero_grad()
         self._batch = tuple(each.clone() for each in batch)
         self._replay = self._record(lambda: self._take(self._batch))
