@@ -8,12 +8,12 @@
 The paper: a small Inception, 40 epochs per stage (`--preset paper`; `data.name=mnist` for its rows
 on MNIST). Here: a small CNN on a CPU, and the same number of epochs in all for any number of
 stages, so that more stages win by their labels alone. In every preset each stage has epochs of its
-own: 30 of the fast network in `network`, 10 of it at a quarter of its width, without mixup, in
+own: 30 of the fast network in `network`, 20 of it at a quarter of its width, without mixup, in
 `home`, and 3 in `mnist`, which is `home` on MNIST. The first of three stages has as many labels as
 the first of two: its model is the prior of all later labels.
 
-Hardware: two cores; about a minute per trial, at home two to eight minutes of a core with units for
-bfloat16. `paper` and `network`: a GPU, minutes (an estimate).
+Hardware: two cores; about a minute per trial, at home one to twenty minutes of a core with units
+for bfloat16. `paper` and `network`: a GPU, minutes (an estimate).
 """
 
 from collections.abc import Iterable, Mapping
@@ -49,7 +49,7 @@ LINES: Mapping[str, Mapping[str, Any]] = {
 }
 
 EPOCHS = 18
-HOME_EPOCHS = 10
+HOME_EPOCHS = 20
 MNIST_EPOCHS = 3
 HOME_LINES = ("LP-1ST", "LP-2ST", "LP-2ST, optimal channels", "LP-3ST")
 #: As in comparisons of all methods, but narrower. At a bias rate of 64 narrow networks sometimes
