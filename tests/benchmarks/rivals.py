@@ -78,7 +78,6 @@ RIVALS: tuple[tuple[str, str, str, str, Callable[[], float] | None], ...] = (
         lambda: guess_after_gaussian(0.5, mu=1.0),
     ),
     ("PATE's cost of an answer", "RDP", "tensorflow-privacy", _PATE, None),
-    ("two parties, Adult: tests.benchmarks.beside_hadal_flow", "", "hadal-flow", "", None),
 )
 
 
@@ -110,8 +109,6 @@ def rival(package: str, code: str) -> tuple[str, float | None, float | None]:
         python = installed(package)
         version = f"from importlib.metadata import version; print(version({package!r}))"
         found = _run([str(python), "-c", version], seconds=RUN_SECONDS).strip()
-        if not code:
-            return found, None, None
         start = time.perf_counter()
         printed = _run(
             [str(python), "-c", f"{code}\nimport json; print(json.dumps(float(value)))"],
