@@ -275,6 +275,10 @@ def start_private() -> None:
     # Ray opens its own folders to all, and each worker that starts opens them again: they lie below
     # one that only this user can enter. Its path is short, for sockets lie in it.
     base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]
+    if not os.path.isdir(base):
+        raise FileNotFoundError(
+            f"the folder of temporary files {base} is not there; create it, or set RAY_TMPDIR=/tmp"
+        )
     closed = tempfile.mkdtemp(prefix="labeldp-", dir=base)
     with (
         patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False),

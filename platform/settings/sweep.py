@@ -37,7 +37,7 @@ from labeldp.platform.settings.configuration import (
 )
 from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.trainers.base import near_miss
+from labeldp.trainers.base import Count, NonNegative, Positive, near_miss
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.performance import Performance
 
@@ -177,8 +177,8 @@ class Resources:
     `shared`: as many share a GPU as its memory holds, which is measured when a sweep starts.
     """
 
-    cpu: float = 1.0
-    gpu: float = 0.0
+    cpu: Positive = 1.0
+    gpu: NonNegative = 0.0
     shared: bool = False
 
     def __post_init__(self) -> None:
@@ -206,7 +206,7 @@ class Preset:
     changes: Mapping[str, Any] = field(default_factory=dict)
     space: Mapping[str, Axis] = field(default_factory=dict)
     variants: Sequence[Variant] = ()
-    samples: int = 1
+    samples: Count = 1
     resources: Resources | None = None
     teacher: Resources | None = None
     needs_gpu: bool = False
@@ -238,7 +238,7 @@ class Sweep:
     base: TrialConfig
     variants: Sequence[Variant] = ()
     space: Mapping[str, Axis] = field(default_factory=dict)
-    samples: int = 1
+    samples: Count = 1
     smoke: Preset = field(default_factory=Preset)
     presets: Mapping[str, Preset] = field(default_factory=dict)
     resources: Resources = field(default_factory=Resources)

@@ -342,6 +342,8 @@ def test_a_sweep_on_the_base_of_another(tmp_path: Path) -> None:
         ("name: x\nsmoke:\n  changes: {trainer.epochs: 0}", "line 3: trainer.epochs is 0"),
         ("name: x\nlines: [3]", "line 2: 'lines[0]' is 3"),
         ("name: x\nsamples: three", "line 2: 'samples' is 'three'"),
+        ("name: x\nsamples: true", "line 2: 'samples' is True"),
+        ("name: x\nresources: {gpu: true}", "line 2: 'resources.gpu' is True"),
         ("name: x\nbudget: {epsilon: -3}", "line 2: 'budget' is {'epsilon': -3}"),
         ("name: x\nbase: ../evil", "line 2: 'base' is '../evil'"),
         ("name: x\nbase: quikstart", "did you mean quickstart"),
