@@ -314,8 +314,6 @@ def _hours(plan: PlanResult) -> list[tuple[str, str]]:
     rows = [(f"hours of {line}", f"{hours:.3g}") for line, hours in plan.hours.items()]
     total = f"{sum(plan.hours.values()):.3g}, {plan.hours_device}"
     rows = [("hours", total), *(rows if len(rows) > 1 else [])]
-    if plan.trials_per_gpu:
-        rows.append(("trials on a GPU", str(plan.trials_per_gpu)))
     return rows if plan.price is None else [*rows, ("price", f"{plan.price:.2f}")]
 
 

@@ -41,7 +41,6 @@ from labeldp.trainers.performance import Performance, threads
 from labeldp.trainers.settings.trainer import PlannedCharge
 from labeldp.trainers.settings.training import (
     FewLabelsConfig,
-    FixMatchConfig,
     LearnerConfig,
     Schedule,
     SemiSupervisedConfig,
@@ -50,7 +49,6 @@ from labeldp.trainers.settings.training import (
 
 if TYPE_CHECKING:  # a plan does without torch where nothing is to be measured
     from labeldp.trainers.data.labelled_data import PublicData
-    from labeldp.trainers.models.learner import Training
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -304,18 +302,6 @@ _SECONDS = 1.0
 _EPOCHS = 10**6
 #: Steps of a made-up epoch on a GPU: enough for a recording (`training_step`).
 _STEPS = 6
-#: Settings of a network that decide how fast it learns.
-_SPEED = (
-    "model",
-    "width",
-    "batch_size",
-    "augment",
-    "mixup",
-    "recipe",
-    "unlabeled_ratio",
-    "weak_branch",
-    "box",
-)
 #: Seconds of a step that shows the rate of a processor: a larger step would have about the same.
 _LONG = 0.5
 #: An example that is judged takes a forward pass, a third of one that is learned from.
@@ -350,13 +336,11 @@ class Hours:
 
     Attributes:
         lines: Hours by line; an ensemble of teachers counts for the first line that uses it.
-        device: Where they were measured, or what they are stated for.
-        measured: Whether rates were measured here, or counted for another device.
+        device: Where they were measured, or what they are counted for.
     """
 
     lines: Mapping[str, float]
     device: str
-    measured: bool
 
     @property
     def total(self) -> float:
@@ -399,9 +383,9 @@ def planned_hours(
     for line, how, part in works:
         lines[line] += seconds_of(part, size, how, measured=measured) / 3600
     if not measured:
-        return Hours(lines=lines, device="an H200, by counted operations", measured=False)
+        return Hours(lines=lines, device="an H200, by counted operations")
     on_gpu = any(how.torch_device().type == "cuda" for _, how, _ in works)
-    return Hours(lines=lines, device=device_name(on_gpu=on_gpu), measured=True)
+    return Hours(lines=lines, device=device_name(on_gpu=on_gpu))
 
 
 def gpus_here() -> int:
@@ -456,7 +440,9 @@ def _kept(
 ) -> dict[str, float]:
     """Return examples a second, and bytes on a GPU, of the record of this device or measured."""
     on_gpu = performance.torch_device().type == "cuda"
-    facts = {name: getattr(network, name, None) for name in _SPEED}
+    # Learning rates and weights, which are no counts, and epochs don't decide how fast it learns.
+    facts = {name: value for name, value in asdict(network).items() if type(value) is not float}
+    facts |= {"epochs": None, "mixup": bool(getattr(network, "mixup", 0.0))}
     facts |= {"shape": size.shape, "classes": size.num_classes}
     key = json.dumps({**facts, **asdict(performance)}, sort_keys=True, default=str)
     file = state_folder() / "rates.json"
@@ -507,16 +493,28 @@ def rate_of_steps(
     steps: int,
 ) -> tuple[float, float]:
     """Return examples a second in epochs of so many steps, and seconds of an epoch."""
+    from labeldp.trainers.methods.fixmatch import FixMatch
+    from labeldp.trainers.methods.semi_supervised import SemiSupervised
+    from labeldp.trainers.models.learner import OnLabels
+
+    every = np.arange(steps * network.batch_size)
+    classes = size.num_classes
+    given: dict[str, Any] = {"data": made_up_images(size, len(every)), "performance": performance}
+    given |= {"examples": every, "labels": every % classes, "seed": 0}
+    kind: Any = OnLabels
     # After its epochs a network gives its recording back, and learning rates turn negative.
     if isinstance(network, LearnerConfig):
         network = replace(network, epochs=_EPOCHS, encoder=None, schedule=Schedule.CONSTANT)
-        each = network.batch_size
     else:
+        kind = FixMatch
         network = replace(network, epochs=_EPOCHS, steps_per_epoch=steps)
-        each = network.examples_a_step
+    if isinstance(network, SemiSupervisedConfig):
+        kind = SemiSupervised
+        given["posterior"] = np.full((len(every), classes), 1 / classes)
+    trainer = kind(network, **given)
+    (work,) = network.work(len(every))
     on_gpu = performance.torch_device().type == "cuda"
     clock = time.perf_counter if on_gpu else time.process_time
-    trainer = _trainer(network, made_up_images(size, steps * network.batch_size), performance)
     trainer.epoch()  # chooses kernels, and records the step
     epochs = 0
     begun = clock()
@@ -525,27 +523,7 @@ def rate_of_steps(
         epochs += 1
         seconds = clock() - begun
         if seconds > _SECONDS or (epochs == 1 and seconds > _LONG):
-            return epochs * steps * each / seconds, seconds / epochs
-
-
-def _trainer(
-    network: LearnerConfig | FewLabelsConfig, data: "PublicData", performance: Performance
-) -> "Training":
-    from labeldp.trainers.methods.fixmatch import FixMatch
-    from labeldp.trainers.methods.semi_supervised import SemiSupervised
-    from labeldp.trainers.models.learner import OnLabels
-
-    count = len(data.train_features)
-    labels = np.arange(count) % data.num_classes
-    if isinstance(network, LearnerConfig):
-        return OnLabels(network, data=data, seed=0, performance=performance, labels=labels)
-    given: dict[str, Any] = {"examples": np.arange(count), "labels": labels, "seed": 0}
-    given |= {"data": data, "performance": performance}
-    if isinstance(network, FixMatchConfig):
-        return FixMatch(network, **given)
-    assert isinstance(network, SemiSupervisedConfig)
-    even = np.full((count, data.num_classes), 1 / data.num_classes)
-    return SemiSupervised(network, posterior=even, **given)
+            return epochs * work.examples / work.epochs / seconds, seconds / epochs
 
 
 @lru_cache(maxsize=32)

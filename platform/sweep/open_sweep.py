@@ -296,7 +296,7 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     sweep = plan.sweep
     required = any(trial.config.performance.device is Device.CUDA for trial in trials)
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
-    check_processors(sweep, plan.options, trials, size=plan.size, gpu=gpu)
+    check_processors(plan, gpu=gpu)
     wanted = sweep.resources
     alone = plan.cost.trials == 1 and plan.options.preset and not wanted.gpu
     if alone and not (plan.options.address or os.environ.get("RAY_ADDRESS")):

@@ -190,10 +190,7 @@ def plan_sweep(
             noise.refuse(instead="compare fewer trials, or leave --choose-by and the search out")
     with _noting(refusals):
         check_budget(cost, budget, trials=trials)
-    with _noting(refusals):
-        if not (options.address or os.environ.get("RAY_ADDRESS")):
-            check_processors(sized, options, trials, size=known)
-    return Plan(
+    plan = Plan(
         sweep=sized,
         options=options,
         size=known,
@@ -210,6 +207,10 @@ def plan_sweep(
             *filter(None, [count_note(trials, held_out=known.held_out)]),
         ],
     )
+    with _noting(refusals):
+        if sized.needs_gpu and not (options.address or os.environ.get("RAY_ADDRESS")):
+            check_processors(plan, gpu=gpus_here() > 0)
+    return plan
 
 
 @contextmanager
@@ -254,22 +255,13 @@ def _with_canaries(
     return replace(sized, base=settled(sized.base)), trials
 
 
-def check_processors(
-    sweep: Sweep,
-    options: SweepOptions,
-    trials: Sequence[PlannedTrial],
-    *,
-    size: DataSize,
-    gpu: bool | None = None,
-) -> None:
-    """Refuse a sweep for GPUs where there is none (`gpu`; None: look), unless it is asked for."""
-    if not sweep.needs_gpu or options.on_processors:
+def check_processors(plan: Plan, *, gpu: bool) -> None:
+    """Refuse a sweep for GPUs where there is none (`gpu`), unless it is asked for."""
+    if gpu or not plan.sweep.needs_gpu or plan.options.on_processors:
         return
-    if gpus_here() if gpu is None else gpu:
-        return
-    small = [name for name, preset in sweep.presets.items() if not preset.needs_gpu]
+    small = [name for name, preset in plan.sweep.presets.items() if not preset.needs_gpu]
     sizes = "".join(f"--preset {name}, " for name in small)
-    here = planned_hours(trials, size, measured=True)
+    here = planned_hours(plan.trials, plan.size, measured=True)
     took = "" if here is None else f"; {here.device} would take {here.total:,.3g} hours"
     raise CannotFit(
         f"this sweep is for a GPU, and there is none here{took}. Take {sizes}--smoke or a cluster "
@@ -524,7 +516,6 @@ class PlanResult:
 
     Attributes:
         gpu_hours: Of all trials, where they train on GPUs; 0 elsewhere.
-        trials_per_gpu: Trials that share a GPU; 0 if `resources.gpu` is no fraction.
         hours: Of one device, by line. Empty where networks learn from so little that minutes will
             do, or nothing is known of the data.
         hours_device: What the hours are of.
@@ -545,7 +536,6 @@ class PlanResult:
     epsilon_total: float
     delta: float
     gpu_hours: float
-    trials_per_gpu: int
     hours: dict[str, float]
     hours_device: str
     hours_measured: bool
@@ -622,6 +612,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     on_cuda = _on_cuda(trials)
     gpus = gpus_here() if share or on_cuda else 0
     wants_gpu = on_cuda or (share > 0 and (gpus > 0 or not options.on_processors))
+    measured = gpus > 0 or not wants_gpu
     hours = None
     notes = list(known.notes)
     if number > 1:
@@ -632,10 +623,8 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         notes.insert(0, f"{study} {each}")
     if size is not None:
         # Shares first: they look at the memory that is free.
-        shared, told = with_shares(known, [(os.cpu_count() or 1, gpus)])
-        share = shared.resources.gpu
-        notes += told
-        hours = planned_hours(trials, size, measured=gpus > 0 or not wants_gpu)
+        notes += with_shares(known, [(os.cpu_count() or 1, gpus)])[1]
+        hours = planned_hours(trials, size, measured=measured)
     total = 0.0 if hours is None else number * hours.total
     price = options.price_per_hour
     if price is not None and hours is None:
@@ -648,10 +637,9 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
         epsilon_total=number * stated(cost.epsilon_total),
         delta=number * cost.delta,
         gpu_hours=total if wants_gpu else 0.0,
-        trials_per_gpu=int(1 / share) if 0 < share < 1 else 0,
         hours={} if hours is None else {k: number * each for k, each in hours.lines.items()},
         hours_device="" if hours is None else hours.device,
-        hours_measured=hours is not None and hours.measured,
+        hours_measured=hours is not None and measured,
         price=None if price is None else price * total,
         fits=not problems,
         problems=problems,

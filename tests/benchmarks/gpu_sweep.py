@@ -120,7 +120,8 @@ def rates(size: Size) -> Iterator[dict[str, Any]]:
     for capture in (False, True):
         how = Performance(precision=Precision.AUTO, channels_last=True, capture=capture)
         fixmatch = FixMatchConfig(**network)
-        batch = fixmatch.examples_a_step
+        (step,) = replace(fixmatch, epochs=1, steps_per_epoch=1).work(1)
+        batch = round(step.examples)
         facts = {"batch": batch, "precision": "auto", "recorded": capture}
         rate, seconds = rate_of_steps(fixmatch, size.images, how, steps=size.steps)
         milliseconds = 1000 * seconds / size.steps

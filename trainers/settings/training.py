@@ -535,18 +535,14 @@ class FewLabelsConfig(_Trained):
     )
     masked_share: Fraction = key(0.2, "Share of the columns that strong views of tables hide.")
 
-    @property
-    def examples_a_step(self) -> int:
-        """Labeled and unlabeled examples of a step, each as often as a network sees it."""
-        return self.batch_size * (1 + 2 * self.unlabeled_ratio)
-
     def steps(self, examples: int) -> int:
         """Return the steps of an epoch where there are N training examples."""
         return self.steps_per_epoch or max(1, examples // self.batch_size)
 
     def work(self, examples: int) -> tuple[Work, ...]:
         """Return what a network learns from where there are N training examples."""
-        seen = self.epochs * self.steps(examples) * self.examples_a_step
+        a_step = self.batch_size * (1 + 2 * self.unlabeled_ratio)  # unlabeled ones in two views
+        seen = self.epochs * self.steps(examples) * a_step
         return (Work(network=self, examples=seen, epochs=self.epochs),)
 
 
