@@ -37,6 +37,7 @@ from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
+from labeldp.platform.api.process_ledger import all_numbers
 from labeldp.platform.settings.configuration import TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (
     AUTO,
@@ -174,8 +175,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
             len(classes), named_columns=named_columns or issparse(rows_of_x)
         )
+        numbers = not is_table(rows_of_x) or all_numbers(rows_of_x)
+        columns = rows_of_x.shape[1] if numbers else None
         method, reason = self._method(
-            len(classes), rows=len(places), persons=groups is not None, stacks=stacks
+            len(classes), shape=(len(places), columns), persons=groups is not None, stacks=stacks
         )
         stacked = stacks and method.stack
         if "models" in (self.settings or {}) and not stacked:
@@ -396,8 +399,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         return named_columns or num_classes < NETWORK_CLASSES
 
     def _method(
-        self, num_classes: int, *, rows: int, persons: bool, stacks: bool
+        self, num_classes: int, *, shape: tuple[int, int | None], persons: bool, stacks: bool
     ) -> tuple[NamedMethod, str]:
+        rows = shape[0]
         if self.method != AUTO:
             found = named(self.method)
             if self.delta == 0 and not found.pure:
@@ -409,7 +413,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if stacks:
             own = any(not isinstance(each, str) for each in self._models())
             name, reason = choose_for_stack(
-                epsilon=self.epsilon, num_classes=num_classes, single=own
+                epsilon=self.epsilon,
+                num_classes=num_classes,
+                single=own,
+                rows=rows,
+                columns=shape[1],
             )
         else:
             name, reason = choose(

@@ -22,7 +22,6 @@ from labeldp.platform.api.fitting import number_rows
 from labeldp.platform.api.paid_fits import PrivacyAddsUp
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.parties import read_table
-from labeldp.platform.settings.methods import choose_for_stack
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: The smallest epsilon that loses at most this much of the figure without privacy is advised.
@@ -85,14 +84,14 @@ def advise(
     best = score(plain.fit(given[:cut], labels[:cut]), given[cut:], labels[cut:])
     found: list[dict[str, Any]] = []
     for epsilon in EPSILONS:
-        method, reason = choose_for_stack(epsilon=epsilon, num_classes=classes, single=False)
         model = LabelPrivateClassifier(
             epsilon=epsilon, classes=np.unique(labels), random_state=seed, noise_seed=seed
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's
             model.fit(given[:cut], labels[:cut])
-        row: dict[str, Any] = {"epsilon": epsilon, "method": method, "reason": reason}
+        row: dict[str, Any] = {"epsilon": epsilon, "method": model.method_}
+        row["reason"] = model.method_reason_
         row["guess_after"] = {str(p): guess_after(p, epsilon=epsilon) for p in PRIORS}
         row["expected"] = score(model, given[cut:], labels[cut:])
         found.append(row)

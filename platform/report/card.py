@@ -213,9 +213,8 @@ def _stack(record: TrialRecord) -> dict[str, str]:
     share = record.metrics.get("stack/information")
     if share is None:
         return {}
-    chosen = record.config.get("trainer.release") == "auto"
     return {
-        "reason for this release": release_of_stack(share)[1] if chosen else "chosen by the user",
+        "reason for this release": release_of_stack(share)[1],
         "models by weight (held-out log-likelihood of the release)": stack_text(record.metrics),
     }
 

@@ -58,6 +58,11 @@ ENOUGH_KEPT = 0.6
 #: epsilon 1 by .05 of AUC, while they lose little where classes are balanced (docs/tables.md).
 MANY_ROWS = 50_000
 SUMS_UP_TO = 1.0
+#: Counts win where all labels together keep less information than that of so many true ones, and
+#: rows of few numbers are alike: on generated tables at epsilon 1 of 400 rows by .035 with 4
+#: columns, by .007 with 8 and not with 16; of 3,000 rows nowhere (docs/tables.md).
+_FEW_KNOWN = 150
+_FEW_COLUMNS = 10
 #: Counts in clusters are taken in place of sums where fewer of these are worthwhile for each class,
 #: of ten at most: more classes were not measured.
 FUNCTIONS_EACH = 7
@@ -365,12 +370,23 @@ def release_of_stack(share: float) -> tuple[str, str]:
     )
 
 
-def choose_for_stack(*, epsilon: float, num_classes: int, single: bool) -> tuple[str, str]:
-    """Return the name of a pure method and the reason, for a stack of models of a table.
+def choose_for_stack(
+    *, epsilon: float, num_classes: int, single: bool, rows: int, columns: int | None
+) -> tuple[str, str]:
+    """Return the name of a pure method and the reason, for a stack of models of N rows.
 
-    `single`: one of the models learns from single labels alone.
+    `single`: one of the models learns from single labels alone; `columns`: of numbers, None where
+    others are among them.
+
+    >>> given = {"epsilon": 1.0, "num_classes": 2, "single": False, "columns": 8}
+    >>> choose_for_stack(**given, rows=500)[0], choose_for_stack(**given, rows=900)[0]
+    ('cluster_labels', 'subset')
     """
-    name, why = release_of_stack(kept_information(epsilon=epsilon, num_classes=num_classes))
+    share = kept_information(epsilon=epsilon, num_classes=num_classes)
+    name, why = release_of_stack(share)
+    if rows * share < _FEW_KNOWN and columns is not None and columns <= _FEW_COLUMNS:
+        name = "cluster_labels"
+        why = f"{rows} labels keep little information: counts in groups of like rows say more"
     if single and name != "subset":
         name = "subset"
         why = "an own model learns from single labels alone"

@@ -42,7 +42,6 @@ from labeldp.trainers.methods.settings import (
     PriorStudentConfig,
     Randomizer,
     RecommenderConfig,
-    StackRelease,
     StagedMomentsConfig,
     TableStackConfig,
 )
@@ -166,11 +165,7 @@ METHODS = {
         config=ConvexConfig(epsilon=4.0, epochs=4, prior=CLUSTERS), accuracy=0.6, releases=2
     ),
     "table stack": Method(config=TableStackConfig(epsilon=4.0), data="table"),
-    "table stack, counts": Method(
-        config=TableStackConfig(epsilon=4.0, release=StackRelease.COUNTS),
-        accuracy=0.6,
-        data="table",
-    ),
+    "table stack, counts": Method(config=TableStackConfig(epsilon=0.9), accuracy=0.6, data="table"),
     "ratings": Method(
         config=RecommenderConfig(epsilon=4.0, epochs=4, batch_size=64),
         accuracy=0.35,

@@ -80,9 +80,9 @@ def check_learner(estimator: object, *, kind: str = "classifier") -> None:
         )
 
 
-def some_of(count: int, *, parts: int = 1, seed: int) -> NDArray[np.intp]:
-    """Return places of N rows, one of several parts: all, or a random share of `_MOST_ROWS`."""
-    return np.sort(np.random.default_rng(seed).permutation(count)[: _MOST_ROWS // parts])
+def some_of(count: int, *, most: int = _MOST_ROWS, parts: int = 1, seed: int) -> NDArray[np.intp]:
+    """Return places of N rows, one of several parts: all, or a random share of `most`."""
+    return np.sort(np.random.default_rng(seed).permutation(count)[: most // parts])
 
 
 def rehearsed_rows(rows: Any) -> NDArray[np.intp]:

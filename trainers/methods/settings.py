@@ -743,17 +743,6 @@ def chosen_release(
     return AmountRelease.LEAST_ERROR if loss.of_mean else AmountRelease.RANDOMIZED_RESPONSE
 
 
-class StackRelease(StrEnum):
-    """The release of a stack: noisy COUNTS in groups of like rows, or noisy LABELS.
-
-    AUTO takes counts where a noisy label has little information.
-    """
-
-    AUTO = "auto"
-    COUNTS = "counts"
-    LABELS = "labels"
-
-
 #: Models of a stack, in the order in which they are fitted.
 STACKED = ("constant", "linear", "kernel", "boosting")
 
@@ -791,20 +780,12 @@ class TableStackConfig(TrainerDefaults):
     epochs = 1
     delta = 0.0
 
-    release: StackRelease = key(
-        StackRelease.AUTO,
-        "Release of the labels: `counts` of classes in groups of like rows, or noisy `labels`. "
-        "`auto` chooses by epsilon and the number of classes.",
-    )
     epsilon: Positive = key(1.0, "Privacy loss per label.")
 
     def mechanism(self, num_classes: int) -> ClusterHistograms | SubsetSelection:
-        """Return the mechanism of the release."""
-        counts = self.release is StackRelease.COUNTS
-        if self.release is StackRelease.AUTO:
-            kept = kept_information(epsilon=self.epsilon, num_classes=num_classes)
-            counts = kept < LEAST_INFORMATION
-        if counts:
+        """Return the mechanism of the release; a plan knows neither rows nor columns."""
+        kept = kept_information(epsilon=self.epsilon, num_classes=num_classes)
+        if kept < LEAST_INFORMATION:
             return class_counts(epsilon=self.epsilon, num_classes=num_classes)
         return SubsetSelection(epsilon=self.epsilon, num_classes=num_classes)
 

@@ -43,7 +43,7 @@ from threadpoolctl import threadpool_limits
 
 from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.trainers.data.preprocessing import SparseRows, dense_of
-from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw
+from labeldp.trainers.methods.any_model import fit_to_soft_labels, fitted_to_draw, some_of
 from labeldp.trainers.methods.settings import STACKED, TableStackConfig, kept_information
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.models.smooth_functions import SmoothFunctions
@@ -277,9 +277,15 @@ class CountEvidence:
         return Unbiased.of(shares[self.groups])
 
     def only(self, rows: NDArray[np.bool_]) -> Self:
-        """As of single labels; `rows` are whole groups."""
-        kept, groups = np.unique(self.groups[rows], return_inverse=True)
-        return type(self)(counts=self.counts[kept], groups=groups, noise_std=self.noise_std[kept])
+        """As of single labels; a part of a group has that share of its counts."""
+        found = np.unique(self.groups[rows], return_inverse=True, return_counts=True)
+        kept, groups, sizes = found
+        share = sizes / np.bincount(self.groups)[kept]
+        return type(self)(
+            counts=self.counts[kept] * share[:, None],
+            groups=groups,
+            noise_std=self.noise_std[kept] * share,
+        )
 
     def folds(self, count: int, *, seed: int) -> NDArray[np.intp]:
         """As of single labels."""
@@ -313,6 +319,12 @@ Evidence = LabelEvidence | CountEvidence
 #: Below this number of rows each row is predicted by models of other folds; above, one fold is.
 _FOLDED_ROWS = 20_000
 _FOLDS = 4
+#: From so many single labels on models are not fitted again to all rows: those of all but so many
+#: rows know as much, in half the time.
+_REFITTED_ROWS = 100_000
+_HELD_OUT = 20_000
+#: Rows times outputs from which a stack learns; of many classes so many rows at least.
+_MOST_OUTPUTS = 2_000_000
 #: Strengths of the penalty on squared weights.
 _STRENGTHS = {
     "standard_columns": (100.0, 10.0, 1.0),
@@ -341,6 +353,8 @@ _TRIED = 0.5
 #: of directions of words alone.
 _MOST_TREES = 1000
 _MOST_COLUMNS = 500
+#: Rows times columns from which trees learn.
+_MOST_CELLS = 5_000_000
 #: Exponents of the calibration, and how surely it is 1 before anything was seen.
 _LEAST_POWER = 0.3
 _MOST_POWER = 3.0
@@ -456,8 +470,9 @@ def fit_trees(
     """Return trees fitted to a release of a table, once for each class it makes likelier."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
-    rows = table.rows
-    places, labels = np.nonzero(evidence.likelier)
+    some = some_of(len(table.rows), most=_MOST_CELLS // table.rows.shape[1], seed=seed)
+    rows = table.rows[some]
+    places, labels = np.nonzero(evidence.likelier[some])
     weights = None
     if labels.min() == labels.max():  # boosting needs two classes: another one that weighs nothing
         places = np.append(places, 0)
@@ -502,7 +517,16 @@ def best_power(predicted: Floats, evidence: Evidence) -> float:
 
 
 def fit_stack(rows: Any, evidence: Evidence, **how: Any) -> Stack:
-    """Return the stack of a release of the labels of rows; arguments as in `fit_and_predict`."""
+    """Return the stack of a release of the labels of rows; arguments as in `fit_and_predict`.
+
+    Of very many rows and classes some rows are enough.
+    """
+    classes = len(evidence.shares)
+    most = max(_REFITTED_ROWS, _MOST_OUTPUTS // (1 if classes == 2 else classes))
+    if len(rows) > most:
+        some = some_of(len(rows), most=most, seed=0)
+        evidence = evidence.only(np.isin(np.arange(len(rows)), some))
+        rows = rows[some]
     return fit_and_predict(rows, evidence, **how)[0]
 
 
@@ -529,20 +553,6 @@ def requested(
     (groups,) = grouped(**how) if kept is None else kept("groups", grouped, **how)
     counts = labels.release(mechanism, groups).values
     return CountEvidence.of(counts, groups, noise_std=mechanism.noise_std)
-
-
-def _constant(evidence: Evidence, count: int) -> tuple[Stack, Floats]:
-    """Return a stack of the shares of the classes alone, and its predictions of N rows."""
-    predicted = np.tile(evidence.shares, (count, 1))
-    stack = Stack(
-        views=(),
-        families=(Constant(shares=evidence.shares),),
-        weights=np.ones(1),
-        likelihoods=np.array([-evidence.cost(predicted) / count]),
-        shares=evidence.shares,
-        power=1.0,
-    )
-    return stack, predicted
 
 
 def _steeper(family: Family, predicted: Floats, evidence: Evidence) -> Family:
@@ -594,7 +604,7 @@ def fit_and_predict(
             have no order.
         seed: Of folds, landmarks and trees.
         every_row: Whether all rows are predicted, by models of other rows, as few rows always are.
-            Otherwise some are.
+            Otherwise some are. The stack is of a part of the rows then.
         n_jobs: Fits side by side; None for OMP_NUM_THREADS, or all cores.
         tell: Gets a line of progress after each fit.
     """
@@ -607,17 +617,17 @@ def fit_and_predict(
         views += (SparseView.learned(rows),)
     if "kernel" in models:
         views += (SmoothFunctions.learned(dense, count=count, seed=seed),)
-    table = Table.of(rows, views)
     # By the shape of the public rows alone, so that no choice depends on labels.
     text_alone = isinstance(rows, SparseRows) and not len(rows.plain)
     trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS and not text_alone
     shapes = tree_shapes(evidence) if trees else []
     own = [model for model in models if not isinstance(model, str)]
 
-    fits: list[Callable[[Table, Any], Family]] = []
-    if "constant" in models:
-        fits.append(lambda _, known: Constant(shares=known.shares))
-    fits += [partial(fit_logistic, view.kind) for view in views]
+    constant: list[Callable[[Table, Any], Family]] = [
+        lambda _, known: Constant(shares=known.shares)
+    ]
+    fits = constant if "constant" in models else []
+    fits = fits + [partial(fit_logistic, view.kind) for view in views]
     scores = scores_of(classes)
     if scores is not None and not text_alone:  # numbers of topics have no order that words tell
         dense_views = [view.kind for view in views if view.kind != SparseView.kind]
@@ -631,27 +641,40 @@ def fit_and_predict(
             "the models are boosting alone, which learns from single labels of not too many "
             "classes and columns; add 'constant' or 'linear'"
         )
+    few = len(rows) < _FOLDED_ROWS
+    labels_alone = isinstance(evidence, LabelEvidence)
+    again = not every_row and (len(rows) < _REFITTED_ROWS or not labels_alone)
+    most = _FOLDS if few or again else 2 if every_row else len(rows) // _HELD_OUT
+    folds = evidence.folds(most, seed=seed)
+    held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
+    whole = not all(held.any() and not held.all() for held in held_out)
+    if whole:  # all rows are in one group, which tells of the constant alone
+        fits = constant
+        held_out = [folds >= 0]
+    table = Table.of(rows, views) if again else None
+
+    def some(places: NDArray[np.bool_]) -> Table:
+        # Of many rows not all are described at once.
+        return Table.of(rows[places], views) if table is None else table.only(places)
+
+    known: list[tuple[Table, Evidence, Table | None]] = []
+    if table is not None:
+        known.append((table, evidence, None))
+    for held in held_out:
+        known.append((some(~held | whole), evidence.only(~held | whole), some(held)))
     told = itertools.count(1)
 
-    def fitted(some: Table, known: Any) -> tuple[Family, ...]:
-        found = []
-        for fit in fits:
-            found.append(fit(some, known))
-            tell(f"fitted {next(told)} of {len(fits) * (1 + len(held_out))} models of a stack")
-        return tuple(found)
+    def fitted(fit: Callable[[Table, Any], Family], *of: Any) -> tuple[Family, Floats | None]:
+        learned, said, held = of
+        family = fit(learned, said)
+        tell(f"fitted {next(told)} of {len(fits) * len(known)} models of a stack")
+        return family, None if held is None else family.predict(held)
 
-    def predicted(held: NDArray[np.bool_]) -> Floats:
-        families = fitted(table.only(~held), evidence.only(~held))
-        return np.concatenate([family.predict(table.only(held)) for family in families])
-
-    few = len(rows) < _FOLDED_ROWS
-    folds = evidence.folds(_FOLDS if few or not every_row else 2, seed=seed)
-    held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
-    if not all(held.any() and not held.all() for held in held_out):
-        return _constant(evidence, len(rows))  # all rows are in one group
-    work: list[Callable[[], Any]] = [partial(fitted, table, evidence)]
-    work += [partial(predicted, held) for held in held_out]
-    families, *parts = _side_by_side(work, n_jobs=n_jobs)
+    work = [partial(fitted, fit, *of) for of in known for fit in fits]
+    done = _side_by_side(work, n_jobs=n_jobs)
+    families = tuple(family for family, _ in done[: len(fits)])
+    found = [part for _, part in done if part is not None]
+    parts = [np.concatenate(found[at : at + len(fits)]) for at in range(0, len(found), len(fits))]
     seen = np.any(held_out, axis=0)
     together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
     for held, part in zip(held_out, parts, strict=True):

@@ -236,8 +236,9 @@ class Inverted(Kept, Family):
         """As in `Family`."""
         if not self.rounds:
             return self._back(self.estimator.predict_proba(table.rows))[None]
-        staged = enumerate(self.estimator.staged_predict_proba(table.rows), 1)
-        return np.stack([self._back(found) for count, found in staged if count in self.rounds])
+        staged = enumerate(self.estimator.staged_decision_function(table.rows), 1)
+        read = (found.reshape(len(found), -1) for count, found in staged if count in self.rounds)
+        return np.stack([self._back(probabilities(found)) for found in read])
 
     def _back(self, found: Floats) -> Floats:
         every = np.zeros((len(found), self.classes))

@@ -21,7 +21,8 @@ from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.platform.api import fitting
 from labeldp.platform.settings.methods import sums_of_many
 from labeldp.trainers.data.conversions import SECRETS, conversions
-from labeldp.trainers.methods.settings import StackRelease, TableStackConfig, kept_information
+from labeldp.trainers.methods import table_stack
+from labeldp.trainers.methods.settings import TableStackConfig, kept_information
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
 from labeldp.trainers.methods.table_stack import (
     CountEvidence,
@@ -96,6 +97,35 @@ def test_counts_of_several_releases_are_read_together() -> None:
         assert alone.cost(predicted[rows]) == pytest.approx(part.cost(predicted[rows]))
         np.testing.assert_array_equal(alone.groups, part.groups)
     assert both.noise_std[0] > 5 * both.noise_std[-1]
+
+
+def test_a_part_of_a_group_has_that_share_of_its_counts() -> None:
+    evidence = counted(LABELS, epsilon=1.0, classes=2)
+    half = evidence.only(np.arange(900) < 450)
+    np.testing.assert_allclose(half.counts, evidence.counts / 2)
+    np.testing.assert_allclose(half.noise_std, evidence.noise_std / 2)
+
+
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_many_rows_are_learned_from_in_part_and_once(
+    epsilon: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"_REFITTED_ROWS": 300, "_FOLDED_ROWS": 200, "_HELD_OUT": 100, "_MOST_OUTPUTS": 600}
+    for name, value in {**small, "_MOST_CELLS": 1200}.items():
+        monkeypatch.setattr(table_stack, name, value)
+    fitted: list[int] = []
+    fit = table_stack.fit_logistic
+    monkeypatch.setattr(
+        table_stack,
+        "fit_logistic",
+        lambda view, table, *of, **how: fitted.append(len(table.rows)) or fit(view, table, *of),
+    )
+    evidence = (counted if epsilon < 1 else noisy)(LABELS, epsilon=epsilon, classes=2)
+    stack = fit_stack(ROWS, evidence, models=("linear", "boosting"), seed=0, n_jobs=1)
+    assert roc_auc_score(LABELS, stack.predict(ROWS)[:, 1]) > 0.9
+    # Counts are fitted again, since groups are few.
+    assert fitted[0] == (600 if epsilon < 1 else 500)
+    assert len(fitted) == (2 if epsilon < 1 else 1)
 
 
 def test_folds_of_counts_are_whole_groups() -> None:
@@ -224,12 +254,11 @@ def test_the_release_is_chosen_by_public_numbers() -> None:
         for epsilon in (0.9, 1.0)
     }
     assert kinds == {0.9: "cluster_labels", 1.0: "subset"}
-    for release, mechanism in [
-        (StackRelease.COUNTS, ClusterHistograms),
-        (StackRelease.LABELS, SubsetSelection),
-    ]:
-        assert isinstance(TableStackConfig(release=release).mechanism(2), mechanism)
-    assert isinstance(TableStackConfig(epsilon=0.5).mechanism(2), ClusterHistograms)
+    for rows, method in [(ROWS, "cluster_labels"), (np.tile(ROWS, 3), "subset")]:
+        few = LabelPrivateClassifier(epsilon=1.0, classes=2).fit(rows[:400], LABELS[:400])
+        assert few.method_ == method
+    assert isinstance(TableStackConfig(epsilon=1.0).mechanism(2), SubsetSelection)
+    assert isinstance(TableStackConfig(epsilon=0.9).mechanism(2), ClusterHistograms)
 
 
 @pytest.mark.filterwarnings("ignore:labels of these rows")
