@@ -32,7 +32,7 @@ from labeldp.trainers.methods.table_stack import (
     fit_stack,
     scores_of,
 )
-from labeldp.trainers.models.table_models import Inverted, Logistic, Stack
+from labeldp.trainers.models.table_models import Inverted, Logistic, Stack, Table
 from labeldp.trainers.models.trained_model import load_model
 
 ROWS = np.random.default_rng(0).normal(size=(900, 4))
@@ -115,11 +115,12 @@ def test_many_rows_are_learned_from_in_part_and_once(
         monkeypatch.setattr(table_stack, name, value)
     fitted: list[int] = []
     fit = table_stack.fit_logistic
-    monkeypatch.setattr(
-        table_stack,
-        "fit_logistic",
-        lambda view, table, *of, **how: fitted.append(len(table.rows)) or fit(view, table, *of),
-    )
+
+    def noted(view: str, table: Table, *of: Any) -> Logistic:
+        fitted.append(len(table.rows))
+        return fit(view, table, *of)
+
+    monkeypatch.setattr(table_stack, "fit_logistic", noted)
     evidence = (counted if epsilon < 1 else noisy)(LABELS, epsilon=epsilon, classes=2)
     stack = fit_stack(ROWS, evidence, models=("linear", "boosting"), seed=0, n_jobs=1)
     assert roc_auc_score(LABELS, stack.predict(ROWS)[:, 1]) > 0.9
