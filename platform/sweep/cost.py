@@ -440,7 +440,7 @@ def _kept(
 ) -> dict[str, float]:
     """Return examples a second, and bytes on a GPU, of the record of this device or measured."""
     on_gpu = performance.torch_device().type == "cuda"
-    # Learning rates and weights, which are no counts, and epochs don't decide how fast it learns.
+    # Speed depends on sizes and kinds, not on rates, weights (floats) or the number of epochs.
     facts = {name: value for name, value in asdict(network).items() if type(value) is not float}
     facts |= {"epochs": None, "mixup": bool(getattr(network, "mixup", 0.0))}
     facts |= {"shape": size.shape, "classes": size.num_classes}
