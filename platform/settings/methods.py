@@ -59,8 +59,8 @@ ENOUGH_KEPT = 0.6
 MANY_ROWS = 50_000
 SUMS_UP_TO = 1.0
 #: Counts win where all labels together keep less information than that of so many true ones, and
-#: rows of few numbers are alike: on generated tables at epsilon 1 of 400 rows by .035 with 4
-#: columns, by .007 with 8 and not with 16; of 3,000 rows nowhere (docs/tables.md).
+#: rows of few numbers are alike: at epsilon 1 on pima-indians-diabetes (docs/tables.md). On made-up
+#: tables they lost with 16 columns, and with 3,000 rows.
 _FEW_KNOWN = 150
 _FEW_COLUMNS = 10
 #: Counts in clusters are taken in place of sums where fewer of these are worthwhile for each class,
