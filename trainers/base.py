@@ -27,6 +27,7 @@ labeldp.trainers.base.KeyRefused: epsilon is -1.0; it must be a finite number ab
 
 import difflib
 import functools
+import hashlib
 import sys
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,6 +74,15 @@ FileOrPretrained = Annotated[
         )
     ),
 ]
+
+
+def content_of(file: str) -> str:
+    """Return the digest of a file that a setting names; what names no file here as it is."""
+    if not Path(file).is_file():
+        return file
+    with open(file, "rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
 
 _BOUNDS = ("gt", "ge", "lt", "le")
 _NOUNS = {bool: "true or false", int: "whole number", float: "number", str: "text"}

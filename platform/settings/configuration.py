@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass, replace
 from enum import StrEnum
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -41,6 +40,7 @@ from labeldp.trainers.base import (
     Two,
     Whole,
     allowed,
+    content_of,
     fields_of,
     key,
     near_miss,
@@ -59,8 +59,6 @@ _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
 #: Keys that name places on one machine, or files to keep, and change no number.
 _LOCAL_KEYS = ("data.root", "data.encoding", "models.keep")
-#: Keys that name files. Their content counts, and their place does not.
-_FILE_KEYS = ("trainer.encoder", "trainer.prior.encoder")
 
 #: One label in so many is spoiled by default, for both audits together.
 LABELS_PER_CANARY = 100
@@ -744,13 +742,12 @@ def each_text(value: object, change: Callable[[str, str], Any], path: str = "") 
 def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
     """Return a hash of what decides a trial's numbers, but for the noise: 16 hexadecimal digits.
 
-    The place of the data does not count; `data_fingerprint` of the public features does.
+    The place of the data does not count; `data_fingerprint` of the public features does. So does
+    what is in the file of an encoder, and not its name.
     """
     flat = {name: value for name, value in flatten(config).items() if name not in _LOCAL_KEYS}
-    for name in _FILE_KEYS:
-        file = flat.get(name)
-        if file is not None and Path(file).is_file():  # a missing one is refused with its path
-            with open(file, "rb") as opened:
-                flat[name] = hashlib.file_digest(opened, "sha256").hexdigest()
+    for name, value in flat.items():
+        if name.endswith(".encoder") and value is not None:
+            flat[name] = content_of(value)  # a missing file is refused with its path
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

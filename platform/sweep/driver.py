@@ -21,7 +21,6 @@ from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features, image_features
 from labeldp.trainers.models.learner import starting_weights
-from labeldp.trainers.settings.training import LearnerConfig
 
 if TYPE_CHECKING:
     from labeldp.platform.sweep.recorder import SweepOutcome
@@ -77,8 +76,7 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
             prior_features(prior, public)
     every = [*(trial.config.trainer for trial in trials), *ensembles_of(trials)]
     for network in {part.network for each in every for part in each.work(size.num_labels)}:
-        if isinstance(network, LearnerConfig):
-            starting_weights(network, public)  # trials that start at once all find its weights
+        starting_weights(network, public)  # trials that start at once all find its weights
     return plan, data
 
 

@@ -44,6 +44,7 @@ from labeldp.trainers.methods.settings import (
     PriorLabelsConfig,
     PriorSettings,
     PriorSource,
+    PriorStudentConfig,
     Randomizer,
     StagedMomentsConfig,
 )
@@ -226,7 +227,8 @@ class TrialStep(Step):
     def _config(self, place: Place) -> TrainerDefaults:
         if self.start is not Start.WEIGHTS:
             return self.config
-        assert isinstance(self.config, LearnerConfig) and self.after is not None
+        assert isinstance(self.config, LearnerConfig | PriorStudentConfig)
+        assert self.after is not None
         file = str(place.encoder(self.after))
         changes: dict[str, Any] = {"encoder": file}
         prior = getattr(self.config, "prior", None)
@@ -394,6 +396,7 @@ def campaign() -> Iterator[Step]:
         )
         yield from _channels(dataset, epsilons)
         yield from _on_vectors(dataset, (0.05, 0.1, 0.18, 0.5, 1.0, 2.0, 4.0))
+        yield from _students(dataset)
         yield from _long(dataset, epsilons, encoder=True)
         yield from _long(dataset, epsilons, encoder=False)
     for dataset in ("mnist", "fashion_mnist"):
@@ -410,12 +413,14 @@ def small_campaign() -> tuple[Step, ...]:
     staged = LpMstConfig(epsilon=2.0, **network, **_OPTIMAL)
     both = AlibiPriorConfig(epsilon=1.0, prior=prior, noise=Noise.OPTIMAL, **network)
     moments = PriorLabelsConfig(epsilon=1.0, prior=prior, **_ON_VECTORS)
+    student = PriorStudentConfig(epsilon=1.0, prior=prior, width=2, epochs=1, labeled=5)
     steps: tuple[Step, ...] = (
         EncoderStep(name=name, dataset="cifar10", config=encoder),
         fast,
         _trial("cifar10", "two stages", staged, kind="channels"),
         _trial("cifar10", "moment labels", moments, kind="probe", start=Start.VECTORS),
         _trial("cifar10", "both", both, kind="long", start=Start.WEIGHTS),
+        _trial("cifar10", "student", student, kind="student", start=Start.WEIGHTS),
     )
     return tuple(replace(step, needs_seconds=0.0) for step in steps)
 
@@ -487,6 +492,35 @@ def _on_vectors(dataset: str, epsilons: Sequence[float]) -> Iterator[TrialStep]:
             subset = AlibiConfig(epsilon=epsilon, noise=Noise.SUBSET, **_ON_VECTORS)
             yield trial("subset selection", subset)
     yield trial("no noise", AlibiConfig(noise=Noise.NONE, **_ON_VECTORS))
+
+
+def _students(dataset: str) -> Iterator[TrialStep]:
+    """Yield semi-supervised students of moment labels, from the encoder's weights."""
+    few = 500
+    epsilons: tuple[float, ...] = (0.05, 0.1, 0.5, 1.0, 2.0)
+    if dataset == "cifar100":
+        few = 50
+        epsilons = (1.0, 2.0, 4.0)
+    for epsilon in epsilons:
+        student = PriorStudentConfig(
+            epsilon=epsilon,
+            prior=_MOMENTS,
+            width=WIDE,
+            epochs=_LONG,
+            batch_size=250,
+            unlabeled_ratio=3,
+            learning_rate=0.6,
+            labeled=few,
+        )
+        for seed in _SEEDS:
+            yield _trial(
+                dataset,
+                "moment labels + student",
+                student,
+                kind="student",
+                seed=seed,
+                start=Start.WEIGHTS,
+            )
 
 
 def _long(dataset: str, epsilons: Sequence[float], *, encoder: bool) -> Iterator[TrialStep]:

@@ -33,6 +33,7 @@ from labeldp.trainers.base import (
     Share,
     Weight,
     Whole,
+    content_of,
     key,
     settings,
 )
@@ -181,6 +182,11 @@ class EnsembleConfig(_Models):
             del found["network"]["recipe"]["cutout"]
         if self.features is FeatureSet.AS_THEY_ARE:
             del found["features"]
+        if self.fixmatch.encoder is None:
+            del found["fixmatch"]["encoder"]
+        for part in (found["network"], found["fixmatch"]):
+            if part.get("encoder"):
+                part["encoder"] = content_of(part["encoder"])
         return found
 
     def check_count(self, examples: int) -> None:

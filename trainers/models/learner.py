@@ -270,7 +270,7 @@ class Classifying(Training):
         self._dropout = dropout
         settings = NetworkSettings.for_data(data, model=config.model, width=config.width)
         network = settings.for_training(data, seed, dropout=dropout)
-        found = starting_weights(config, data) if isinstance(config, LearnerConfig) else None
+        found = starting_weights(config, data)
         if found is not None:
             network.load_state_dict(found.network.state_dict(), strict=False)  # but for the head
         self.network = network.to(self.device).to(memory_format=self.performance.memory_format())
@@ -449,12 +449,21 @@ class OnLabels(Learner):
 
 
 def check_network(config: Any, data: PublicData) -> None:
-    """Refuse a network (`config.model`, `.width`, `.dropout`) that does not fit these data."""
+    """Refuse a network or an encoder that does not fit these data, or one that fits no other.
+
+    They are `config.model`, `.width`, `.dropout` and `.encoder`.
+    """
     network = NetworkSettings.for_data(data, model=config.model, width=config.width)
     network.seeded(0, dropout=config.dropout)
+    if config.encoder is not None:
+        from labeldp.trainers.encoders.image_encoder import check_start
+
+        check_start(config.encoder, data, model=config.model, width=config.width)
 
 
-def starting_weights(config: LearnerConfig, data: PublicData) -> "ImageEncoder | None":
+def starting_weights(
+    config: LearnerConfig | FewLabelsConfig, data: PublicData
+) -> "ImageEncoder | None":
     """Return the encoder that a network starts from, which may be trained for it; None for none."""
     if config.encoder is None:
         return None
@@ -464,11 +473,7 @@ def starting_weights(config: LearnerConfig, data: PublicData) -> "ImageEncoder |
 
 
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
-    """Refuse an encoder of other images or another network, and views that data do not have."""
-    if config.encoder is not None:
-        from labeldp.trainers.encoders.image_encoder import check_start
-
-        check_start(config.encoder, data, model=config.model, width=config.width)
+    """Refuse views that data do not have."""
     mirrors = config.augment or config.recipe.mirrored
     mixes = config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:

@@ -404,6 +404,11 @@ SCHEDULE = (
 )
 _MODEL = "Network, or `module:Name` of your own."
 _WIDTH = "Width of the network: its units, channels or factor. Null: the network's default."
+_ENCODER = (
+    "File that `labeldp self-supervise` wrote for the same images, model and width, or "
+    "`pretrained:NAME` for the fast network at width 32, trained here on a data set whose "
+    "labels you call public. The network starts from its weights. Null: from random weights."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -422,10 +427,11 @@ class Work:
 class _Trained:
     model: Model
     width: int | None
+    encoder: str | None
     dropout = 0.0
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse a network that cannot be built for these data."""
+        """Refuse a network or an encoder that does not fit these data."""
         from labeldp.trainers.models.learner import check_network
 
         check_network(self, data)
@@ -457,15 +463,10 @@ class LearnerConfig(_Trained):
     )
     dropout: Fraction = key(0.0, "Dropout rate of the hidden units. For `mlp` only.")
     recipe: Recipe = key(Recipe(), "Further ways to train, which the fast network uses.")
-    encoder: FileOrPretrained | None = key(
-        None,
-        "File that `labeldp self-supervise` wrote for the same images, model and width, or "
-        "`pretrained:NAME` for the fast network at width 32, trained here on a data set whose "
-        "labels you call public. The network starts from its weights. Null: from random weights.",
-    )
+    encoder: FileOrPretrained | None = key(None, _ENCODER)
 
     def check_data(self, data: "PublicData") -> None:
-        """Refuse an encoder of other images or another network, and augmentation, as well."""
+        """Refuse augmentation that the data do not have, as well."""
         from labeldp.trainers.models.learner import check_fit
 
         super().check_data(data)
@@ -504,6 +505,7 @@ class FewLabelsConfig(_Trained):
 
     model: Model = key(ModelName.WIDE_RESNET28, _MODEL)
     width: Count | None = key(None, _WIDTH)
+    encoder: FileOrPretrained | None = key(None, _ENCODER)
     epochs: Count = key(40, "Number of epochs, of `steps_per_epoch` steps each.")
     steps_per_epoch: Count | None = key(
         None, "Steps per epoch. Null: (training examples) / batch_size, as published."

@@ -33,11 +33,16 @@ from labeldp.trainers.encoders.image_encoder import (
     write_encoder,
 )
 from labeldp.trainers.methods.priors import prior_features
+from labeldp.trainers.methods.semi_supervised import SemiSupervised
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.performance import Device, Performance, Precision
-from labeldp.trainers.settings.training import LearnerConfig, SelfSupervisedConfig
+from labeldp.trainers.settings.training import (
+    LearnerConfig,
+    SelfSupervisedConfig,
+    SemiSupervisedConfig,
+)
 
 CPU = Performance(device=Device.CPU)
 IMAGES = torch.randint(
@@ -286,8 +291,23 @@ def test_a_network_starts_from_an_encoder_of_the_same_images(
     with pytest.raises(WeightsRefused, match="the trial's is small_cnn of width 16"):
         replace(config, model=ModelName.SMALL_CNN, width=None).check_data(data)
     other = replace(data, train_features=IMAGES.flip(0))
-    with pytest.raises(WeightsRefused, match="not trained on exactly the training images of"):
-        config.check_data(other)
+    few = SemiSupervisedConfig(model=ModelName.FAST_CNN, width=2, encoder=file)
+    for each in (config, few):
+        with pytest.raises(WeightsRefused, match="not trained on exactly the training images of"):
+            each.check_data(other)
+    student = SemiSupervised(
+        few,
+        posterior=np.full((48, 4), 0.25),
+        examples=np.arange(8),
+        labels=np.arange(8) % 4,
+        data=data,
+        seed=0,
+        performance=CPU,
+    )
+    own = student.network.state_dict()
+    judge = student.predictor().network.state_dict()
+    for name, value in weights.items():
+        assert torch.equal(own[name], value) and torch.equal(judge[name], value)
 
 
 def test_a_network_starts_from_another_sets_public_labels_and_says_so(

@@ -1,6 +1,7 @@
 """PATE-FM: its questions, its plan, and what its students refuse."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -241,6 +242,20 @@ def test_teachers_have_features_of_their_own(kind: TeacherKind) -> None:
     np.testing.assert_array_equal(own, described)
     # Votes of earlier versions are found by facts that do not name the setting.
     assert "features" not in config.facts()
+
+
+def test_teachers_from_other_weights_have_other_votes(tmp_path: Path) -> None:
+    assert "encoder" not in EnsembleConfig().facts()["fixmatch"]
+    files = []
+    for name, weights in (("a.pt", b"1"), ("b.pt", b"1"), ("c.pt", b"2")):
+        files.append(tmp_path / name)
+        files[-1].write_bytes(weights)
+    for kind in ("network", "fixmatch"):
+        settings = {"network": LearnerConfig, "fixmatch": FixMatchConfig}[kind]
+        first, same, other = (
+            EnsembleConfig(**{kind: settings(encoder=str(file))}).facts() for file in files
+        )
+        assert first == same != other
 
 
 @pytest.mark.parametrize("kind", KINDS)
