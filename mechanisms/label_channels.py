@@ -245,17 +245,16 @@ class SubsetFamily(_ThreePoints):
     """Subset selection on K classes; size 1 is randomized response."""
 
     num_classes: int  # K, at least 2
-    subset_size: int | None = None  # None for the best size at each epsilon
+    subset_size: int  # k in 1..K-1
 
     def __post_init__(self) -> None:
         _validate.whole(minimum=2, num_classes=self.num_classes)
+        _validate.whole(minimum=1, subset_size=self.subset_size)
 
     def informative(self, strength: float) -> float:
         """Return how often the set holds one of the two labels, and not the other."""
         classes = self.num_classes
         size = self.subset_size
-        if size is None:
-            size = best_subset_size(epsilon=strength, num_classes=classes)
         both = size * (size - 1) * math.exp(strength)
         neither = (classes - size) * (classes - size - 1)
         silent = (both + neither) / (classes - 1) / (size * math.exp(strength) + classes - size)

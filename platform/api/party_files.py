@@ -160,15 +160,10 @@ def read_request(folder: str | Path) -> Request:
         classes = tuple(map(str, facts.get("classes", ())))
         method = str(facts.get("method"))
         pairs = facts.get("pairs") is True
-        # Each check before the array that it bounds is used: the file comes from another party.
-        if method not in RELEASED or not 2 <= len(classes) <= MOST_CLASSES:
+        _check_names(place, ids, classes)
+        if method not in RELEASED:
             raise FileNotAsWritten(
-                f"{place} requests method {method!r} of {len(classes)} classes; an answer takes "
-                f"one of {', '.join(RELEASED)} and 2 to {MOST_CLASSES} classes"
-            )
-        if not len(ids) or len(np.unique(ids)) < len(ids) or not all(ids):
-            raise FileNotAsWritten(
-                f"{place} has an id twice, or none; each label is requested once"
+                f"{place} requests method {method!r}; an answer takes one of {', '.join(RELEASED)}"
             )
         weights = arrays.get("weights")
         question = None
@@ -207,6 +202,20 @@ def read_request(folder: str | Path) -> Request:
             columns=tuple(map(str, facts.get("columns", ()))),
             pairs=pairs,
         )
+
+
+def _check_names(place: Path, ids: NDArray[np.str_], classes: Sequence[str]) -> None:
+    """Refuse ids or classes that are none, double or too many.
+
+    Before any array is used whose size they state: the file comes from another party.
+    """
+    if not 2 <= len(set(classes)) == len(classes) <= MOST_CLASSES:
+        raise FileNotAsWritten(
+            f"{place} names {len(classes)} classes, {len(set(classes))} of them different; labels "
+            f"have 2 to {MOST_CLASSES} classes, each named once"
+        )
+    if not len(ids) or len(np.unique(ids)) < len(ids) or not all(ids):
+        raise FileNotAsWritten(f"{place} has an id twice, or none; each label is requested once")
 
 
 def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...]) -> None:
@@ -302,8 +311,17 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     with _as_written(place, RELEASE):
         facts, ids, arrays = read_folder(place, RELEASE)
         classes = tuple(facts["classes"])
+        _check_names(place, ids, classes)
         pairs = facts.get("pairs") is True
         values = arrays["values"]
+        length = float(facts["length"])
+        payers = int(facts.get("payers", len(ids)))
+        mark = facts["ledger"]
+        if not (0 < length < math.inf and payers > 0 and mark.keys() in (set(), {"vault", "line"})):
+            raise FileNotAsWritten(
+                f"{place} states length {length:g}, {payers} payers and ledger {mark!r}, which no "
+                "release has; get it from its writer again"
+            )
         mechanism = mechanism_for(
             facts["method"],
             epsilon=facts["asked_epsilon"],
@@ -314,6 +332,7 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
         if facts["method"] == "clusters" and facts["mechanism"] == ClusterHistograms.__name__:
             mechanism = ClusterHistograms(epsilon=mechanism.epsilon, num_classes=len(classes))
         if facts["method"] in ("subset", "stages"):
+            _expect(place, values, np.uint8, (len(ids), (len(classes) + 7) // 8))
             values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
         clusters = arrays.get("clusters")
         expected = len(ids)
@@ -329,16 +348,18 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             expected = int(clusters.max()) + 1
         if (shares := arrays.get("shares")) is not None:
             _expect(place, shares, np.float32, (len(ids),))
-        if len(values) != expected:
-            raise FileNotAsWritten(f"{place} has {len(values)} values where {expected} belong")
-        wide = values.ndim == 2 and values.shape[1] == len(classes)
-        if not (wide or values.max(initial=0) < len(classes)) or not np.isfinite(values).all():
+        shape = (
+            (expected,) if facts["method"] == "randomized_response" else (expected, len(classes))
+        )
+        _expect(place, values, values.dtype, shape)
+        single = values.ndim == 1 and not np.isin(values, np.arange(len(classes))).all()
+        if single or not np.isfinite(values).all():
             raise FileNotAsWritten(f"{place} has values that are not of {len(classes)} classes")
         _check_price(place, facts, mechanism)
         line = PaidRelease(
             key=facts["request"],
             mechanism=facts["mechanism"],
-            labels=int(facts.get("payers", len(ids))),
+            labels=payers,
             unit=str(facts.get("unit", "label")),
             epsilon=facts["epsilon"],
             delta=facts["delta"],
@@ -354,9 +375,9 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             id_column=facts["id_column"],
             question=question,
             clusters=clusters,
-            length=float(facts["length"]),
+            length=length,
             shares=shares,
-            mark=facts["ledger"],
+            mark=mark,
             columns=tuple(map(str, facts.get("columns", ()))),
             row_marks=row_marks,
             pairs=pairs,

@@ -35,7 +35,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.ledger import PrivacyLedger, Total, all_pure, total_of_prices
-from labeldp.mechanisms.persons import Persons
+from labeldp.mechanisms.persons import Persons, normal_name
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.report.wording import price, what_of
@@ -75,7 +75,7 @@ class People:
         persons: Persons | None = None,
     ) -> "People":
         """Return the people of a fit's X; `transformed` if a pipeline made X from other rows."""
-        named = None if names is None else text_digests(str(name) for name in names)
+        named = None if names is None else text_digests(normal_name(name) for name in names)
         if named is not None and persons is not None:
             named = named[persons]
         return cls(

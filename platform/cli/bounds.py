@@ -5,6 +5,7 @@ read saved confidences, scores and answers, from `.npy` and `.npz[:key]` and nev
 """
 
 import time
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -312,30 +313,39 @@ def one_run(
             "--scores and --truth"
         )
     settings: dict[str, Any] = {"delta": delta, "confidence": confidence}
-    families: dict[str | None, auditing.Family] = {
-        "gaussian": auditing.GaussianFamily(),
-        "laplace": auditing.LaplaceFamily(),
-        "rr": auditing.SubsetFamily(num_classes=classes, subset_size=1),
-        "subset": auditing.SubsetFamily(num_classes=classes),
+    # The best size never exceeds half of the classes, but changes with epsilon, and with it what an
+    # attacker can guess: what is refuted for each size is refuted for the best one.
+    sizes = range(1, classes // 2 + 1) if family == "subset" else (1,)
+    sets = [auditing.SubsetFamily(num_classes=classes, subset_size=size) for size in sizes]
+    families: dict[str | None, Sequence[auditing.Family]] = {
+        None: (),
+        "gaussian": (auditing.GaussianFamily(),),
+        "laplace": (auditing.LaplaceFamily(),),
+        "rr": sets,
+        "subset": sets,
     }
-    tight = {} if family is None else {"family": families[family], **settings}
     if files.keys() != given:
         result = {
             "epsilon_low": auditing.one_run_lower_bound(**counts, **settings),
             "ceiling": auditing.one_run_ceiling(canaries=counts["canaries"], **settings),
             **counts,
         }
-        if tight:
-            tight["guesses_fixed"] = guesses_fixed
-            result["epsilon_tight"] = auditing.tight_lower_bound(**counts, **tight)
+        if family is not None:
+            settings["guesses_fixed"] = guesses_fixed
+            result["epsilon_tight"] = min(
+                auditing.tight_lower_bound(**counts, **settings, family=each)
+                for each in families[family]
+            )
         return result
     values, coins = (read_array(file, what=f"--{name}") for name, file in files.items())
     result = asdict(auditing.one_run_audit(values, coins, **settings))
-    if tight:
+    if family is not None:
         right = auditing.right_guesses(values, coins)
         tries = [(count, int(right[:count].sum())) for count in auditing.guess_counts(len(right))]
-        tight["canaries"] = len(right)
-        result["epsilon_tight"] = auditing.best_tight_bound(tries, **tight)
+        settings["canaries"] = len(right)
+        result["epsilon_tight"] = min(
+            auditing.best_tight_bound(tries, **settings, family=each) for each in families[family]
+        )
     return result
 
 

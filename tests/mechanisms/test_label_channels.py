@@ -38,7 +38,11 @@ CASES: list[tuple[PerLabel, Family, float]] = [
         SubsetFamily(num_classes=10, subset_size=1),
         2.0,
     ),
-    (SubsetSelection(epsilon=1.0, num_classes=10), SubsetFamily(num_classes=10), 1.0),
+    (
+        SubsetSelection(epsilon=1.0, num_classes=10),
+        SubsetFamily(num_classes=10, subset_size=3),
+        1.0,
+    ),
     (BitFlip(epsilon=2.0, num_classes=5), BitFlipFamily(), 2.0),
 ]
 
@@ -95,7 +99,7 @@ def test_mean_errors_are_those_of_the_surest_draws(
     "family",
     [
         *(LaplaceFamily(), BitFlipFamily(), GaussianFamily()),
-        *(SubsetFamily(num_classes=5), SubsetFamily(num_classes=10, subset_size=1)),
+        *(SubsetFamily(num_classes=5, subset_size=2), SubsetFamily(num_classes=10, subset_size=1)),
     ],
 )
 def test_epsilon_is_where_the_privacy_profile_falls_to_delta(

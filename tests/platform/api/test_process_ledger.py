@@ -91,3 +91,15 @@ def test_a_vault_counts_people_under_other_names(fewer: int) -> None:
         model.set_params(estimator=LogisticRegression())
         model.fit(given, y, rows=[f"{letter}{number}" for number in range(len(given))])
     assert vault.epsilon() == 2.0 == model.total_epsilon_
+
+
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+@pytest.mark.parametrize("second", ["rows", "groups"])
+def test_a_name_is_one_person_however_it_is_written(second: str) -> None:
+    for argument, spelling in (("rows", "{:04d}"), (second, " {}")):
+        rows = np.random.default_rng([len(spelling), len(second)]).normal(size=(60, 3))
+        names = [spelling.format(500 + number) for number in range(60)]
+        model = LabelPrivateClassifier("subset", epsilon=1.0, classes=2)
+        model.set_params(estimator=LogisticRegression())
+        model.fit(rows, (rows[:, 0] > 0).astype(int), **{argument: names})
+    assert model.total_epsilon_ == 2.0

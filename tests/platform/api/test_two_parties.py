@@ -801,6 +801,33 @@ def test_a_release_that_states_less_than_its_noise_is_refused(
         read_release(tmp_path / "r")
 
 
+#: What a writer may change in the files of a release.
+CRAFTED: dict[str, Any] = {
+    "many classes": lambda facts, _: facts.update(classes=list(map(str, range(200_000)))),
+    "equal classes": lambda facts, _: facts.update(classes=["yes", "yes"]),
+    "classes without values": lambda facts, _: facts.update(classes=list(map(str, range(900)))),
+    "no values": lambda _, files: files.update(values=files["values"][:, :0]),
+    "wide values": lambda _, files: files.update(values=files["values"].repeat(4, 1)),
+    "an id twice": HOSTILE["an id twice"],
+    "no length": lambda facts, _: facts.update(length="nan"),
+    "no payers": lambda facts, _: facts.update(payers=-3),
+    "no ledger": lambda facts, _: facts.update(ledger="x"),
+}
+
+
+@pytest.mark.parametrize("change", CRAFTED)
+def test_a_crafted_release_is_refused_and_hinders_no_other(change: str, tmp_path: Path) -> None:
+    features, labels = both_tables(60)
+    request = write_request(features, tmp_path / "q", **{**ASKED, "method": "subset"})
+    answer(labels, request, tmp_path / "theirs", **COLUMNS, epsilon=1.0, vault=SharedVault())
+    read_release(tmp_path / "theirs")
+    _rewritten(tmp_path / "theirs", CRAFTED[change], "release.json")
+    with pytest.raises(FileNotAsWritten):
+        read_release(tmp_path / "theirs")
+    own = SharedVault(tmp_path / "vault")
+    answer(labels, request, tmp_path / "ours", **COLUMNS, epsilon=1.0, vault=own)
+
+
 def test_a_release_answers_its_own_request_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
