@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from labeldp.platform.api.classifier import LabelPrivateClassifier as LabelPrivateClassifier
     from labeldp.platform.api.label_release import epsilon as epsilon
     from labeldp.platform.api.label_release import privatize as privatize
-    from labeldp.platform.api.paid_fits import PrivacyAddsUp as PrivacyAddsUp
-    from labeldp.platform.api.paid_fits import PrivacyNotCounted as PrivacyNotCounted
     from labeldp.platform.api.prediction_sets import PredictionSets as PredictionSets
     from labeldp.platform.api.preferences import LabelPrivatePreferences as LabelPrivatePreferences
+    from labeldp.platform.api.process_ledger import PrivacyAddsUp as PrivacyAddsUp
+    from labeldp.platform.api.process_ledger import PrivacyNotCounted as PrivacyNotCounted
     from labeldp.platform.api.regressor import LabelPrivateRegressor as LabelPrivateRegressor
     from labeldp.platform.api.result import Result as Result
     from labeldp.platform.api.result import load as load
@@ -44,8 +44,8 @@ _WHERE = {
     "LabelPrivatePreferences": "labeldp.platform.api.preferences",
     "LabelPrivateRegressor": "labeldp.platform.api.regressor",
     "PredictionSets": "labeldp.platform.api.prediction_sets",
-    "PrivacyAddsUp": "labeldp.platform.api.paid_fits",
-    "PrivacyNotCounted": "labeldp.platform.api.paid_fits",
+    "PrivacyAddsUp": "labeldp.platform.api.process_ledger",
+    "PrivacyNotCounted": "labeldp.platform.api.process_ledger",
     "Result": "labeldp.platform.api.result",
     "SharedVault": "labeldp.platform.vault.shared_vault",
     "epsilon": "labeldp.platform.api.label_release",

@@ -167,8 +167,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self._check_price()
         _validate.whole(canaries=self.canaries)
         rows_of_x, labels, account = self._checked(X, y, what="a label", groups=groups)
-        check_classification_targets(labels)
         stated = self._shared().classes if self.classes is None else self.classes
+        if isinstance(stated, str) and stated == fitting.PUBLISH:
+            check_classification_targets(labels)  # of secret ones it would tell
         classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
         named_columns = bool(account.columns)
@@ -296,6 +297,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             ),
         )
         self.models_: list[tuple[str, float, float]] = self.model_.models
+        self._tell_price()
         return self
 
     @property
@@ -373,6 +375,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
 
     def _models(self) -> Sequence[Any]:
         """Models of a stack, as the user states them."""
+        if not isinstance(self.settings, Mapping | None):
+            raise ValueError(f"settings is {self.settings!r}; give a dict of settings")
         stated = (self.settings or {}).get("models", STACKED)
         if isinstance(stated, str) or not isinstance(stated, Sequence) or not len(stated):
             raise ValueError(

@@ -9,6 +9,7 @@ A fit's price is checked before anything is released, whatever the user's settin
 import hashlib
 import math
 import sys
+import threading
 import time
 import warnings
 from collections import UserDict
@@ -28,7 +29,7 @@ from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.api.label_release import listed_classes, mechanism_for
-from labeldp.platform.api.process_ledger import all_numbers
+from labeldp.platform.api.process_ledger import PrivacyAddsUp, PrivacyNotCounted, all_numbers
 from labeldp.platform.settings.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.settings.methods import NamedMethod
 from labeldp.platform.vault.label_home import SecretLabels
@@ -59,6 +60,8 @@ _FEWEST_EPOCHS = 5
 _MOST_DENSE = 500
 #: Progress is printed at most this often.
 _TELL_SECONDS = 5.0
+#: Filters of warnings are the whole process's: who changes them in one thread does so alone.
+_SILENT = threading.RLock()
 
 
 def refuse_unusable(labels: Any, *, amounts: bool) -> None:
@@ -84,7 +87,8 @@ def refuse_unusable(labels: Any, *, amounts: bool) -> None:
         raise ValueError("Complex data not supported: y holds complex numbers; give texts or reals")
     if plain.dtype.kind not in "biufOUSTM":
         raise ValueError("y holds records, or values of another kind; give texts or numbers")
-    if plain.dtype.kind == "O" and plain.ndim == 1:
+    # Amounts that are missing or infinite are refused as such.
+    if plain.dtype.kind in ("O" if amounts else "Of") and plain.ndim == 1:
         missing = np.flatnonzero(pd.isna(plain))
         if len(missing):
             raise ValueError(
@@ -453,8 +457,10 @@ def rehearse(
         )
         try:
             # The fit itself will warn, of true numbers.
-            with warnings.catch_warnings():
+            with _SILENT, warnings.catch_warnings():
                 warnings.simplefilter("ignore")
+                for heard in (PrivacyAddsUp, PrivacyNotCounted):  # of fits in other threads
+                    warnings.simplefilter("default", heard)
                 predicted = learn(fit_labels, places)
             if not np.isfinite(predicted).all():
                 raise ValueError("it predicts what is infinite or no number")

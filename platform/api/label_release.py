@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from pandas.api.extensions import ExtensionArray
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._validate import as_numpy, is_torch
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Priced, epsilon_of_prices
 from labeldp.mechanisms.persons import Groups
@@ -185,7 +186,7 @@ def class_numbers(labels: Any, classes: Sequence[Hashable]) -> NDArray[np.int64]
 
 @_validate.plain_numbers
 def privatize(
-    labels: object,
+    labels: Any,
     *,
     epsilon: float,
     classes: int | Sequence[Hashable] | None = None,
@@ -221,6 +222,8 @@ def privatize(
     _validate.positive(epsilon=epsilon)
     _validate.delta(delta)
     names = listed_classes(classes)
+    if is_torch(labels):
+        labels = as_numpy(labels)
     shape = labels.shape if hasattr(labels, "shape") else np.asarray(labels, dtype=object).shape
     if len(shape) != 1:
         raise ValueError(
@@ -253,4 +256,10 @@ def epsilon(*mechanisms: Priced, delta: float = USUAL_DELTA) -> float:
 
     It is infinite if their probability of failure exceeds delta.
     """
+    for each in mechanisms:
+        if not hasattr(each, "event"):
+            raise ValueError(
+                f"{each!r} is no mechanism; give those whose price is asked, such as "
+                "RandomizedResponse(epsilon=1, num_classes=2)"
+            )
     return epsilon_of_prices(mechanisms, delta=delta)

@@ -11,6 +11,7 @@ import hashlib
 import inspect
 import math
 import multiprocessing
+import os
 import sys
 import threading
 import warnings
@@ -48,6 +49,8 @@ from labeldp.platform.api.process_ledger import (
     LEDGER,
     PaidRelease,
     People,
+    PrivacyAddsUp,
+    PrivacyNotCounted,
     all_numbers,
     line_of,
 )
@@ -60,14 +63,6 @@ from labeldp.trainers.data.preprocessing import Preprocessing
 
 #: How scikit-learn checks a matrix of numbers.
 TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "allow-nan"}
-
-
-class PrivacyAddsUp(UserWarning):
-    """Earlier fits used these labels: the total is larger than this fit's epsilon."""
-
-
-class PrivacyNotCounted(UserWarning):
-    """The total omits a cost: of splits or scores by the labels, or of fits elsewhere."""
 
 
 # --- who hands labels to a fit -------------------------------------------------------------------
@@ -248,6 +243,7 @@ class FitAccount:
         seed: Of the noise.
         vault_total: Price of all fits with the vault, when it was last read.
         id_column: Of the table that another party's release is of.
+        told: Warnings of the price with their categories, which the fit gives at its end.
     """
 
     transformed: bool = False
@@ -264,6 +260,7 @@ class FitAccount:
     seed: int | None = None
     vault_total: Total = field(default_factory=Total)
     id_column: str | None = None
+    told: list[tuple[str, type[Warning]]] = field(default_factory=list)
 
     def in_process(self, *, delta: float) -> Total:
         """Return the price of all fits on these rows in this process, without the vault's."""
@@ -317,6 +314,10 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         return made
 
     def _shared(self) -> SharedVault:
+        if not isinstance(self.vault, SharedVault | str | os.PathLike | None):
+            raise ValueError(
+                f"vault is {self.vault!r}; give a SharedVault, a folder, or None for no vault"
+            )
         return self.vault if isinstance(self.vault, SharedVault) else SharedVault(self.vault)
 
     @property
@@ -403,7 +404,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             raise ValueError("tokens name the rows of their vault; leave rows= out")
         vault = self._shared()
         names = known if names is None else np.asarray(names)
-        if names is not None and all(type(name) is str for name in names.flat):
+        if names is not None and all(isinstance(name, str) for name in names.flat):
             names = names.astype(str)  # a column of texts has objects
         account.unit = self._unit if groups.names is None or account.copies else "person"
         payers = names if groups.names is None else groups.names
@@ -452,7 +453,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     ) -> Iterator[FitLabels]:
         """Lock the labels of a fit away, count what releases cost, and set the fit's price.
 
-        It warns where these labels had paid before, and where a total leaves something out.
+        It warns where a total leaves something out. That these labels had paid before is for
+        `_tell_price`.
 
         Args:
             account: What the fit has paid and will pay; it gets the payers.
@@ -505,13 +507,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         new = len(fit_labels.new_charges())
         if before > 0 and new:
             total, at = account.all_paid(account.vault_total, delta=self.delta)
-            warnings.warn(
+            told = (
                 f"labels of these rows or this vault had paid epsilon {shown(before)} before, and "
                 f"with this fit's {new} new release(s) the label that paid most has paid "
-                f"{shown(total)} at delta {shown(at)}",
-                PrivacyAddsUp,
-                stacklevel=4,
+                f"{shown(total)} at delta {shown(at)}"
             )
+            account.told.append((told, PrivacyAddsUp))
         self._account = account
         self.epsilon_, self.delta_ = fit_labels.epsilon(delta=delta)
         payers = fit_labels.home.num_people()
@@ -521,7 +522,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         ]
         concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
         if concern is not None:
-            warnings.warn(concern, stacklevel=4)
+            account.told.append((concern, UserWarning))
+
+    def _tell_price(self) -> None:
+        """Warn of what was paid, once the model is there: users make some warnings errors."""
+        for text, category in self._account.told:
+            warnings.warn(text, category, stacklevel=3)
 
     def _check_price(self) -> None:
         """Check what a fit may cost; epsilon and delta become Python's own numbers."""

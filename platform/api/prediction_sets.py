@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from labeldp.mechanisms.accuracy_estimate import CoverageChoice
+from labeldp.mechanisms.amounts import to_levels
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.shared_vault import SharedVault
@@ -73,6 +74,10 @@ class PredictionSets(PaysForLabels):
         `rows` names each label's row [N], as in `LabelPrivateClassifier.fit`.
         """
         self._check_price()
+        if not (self._of_classes or hasattr(self.model, "predict")):
+            raise ValueError(
+                f"model is {self.model!r}; give a fitted model, whose sets are to be predicted"
+            )
         rows_of_x, labels, account = self._checked(
             X, y, what="a label", groups=None, amounts=not self._of_classes
         )
@@ -84,6 +89,7 @@ class PredictionSets(PaysForLabels):
             thresholds = _of_classes(predicted)
         else:
             low, high = self._bounds
+            to_levels(labels, bounds=(low, high))  # refuses amounts that are missing
             scores = np.abs(np.clip(np.asarray(labels, np.float64), low, high) - predicted)
             thresholds = (high - low) * _STEPS**2
         thresholds[-1] = math.inf  # it covers all
@@ -102,6 +108,7 @@ class PredictionSets(PaysForLabels):
         ) as calibration:
             chosen = int(calibration.release(choice).values[0])
         self.threshold_ = float(thresholds[chosen])
+        self._tell_price()
         return self
 
     def predict_set(self, X: Any) -> NDArray[Any]:

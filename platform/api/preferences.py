@@ -145,6 +145,7 @@ class LabelPrivatePreferences(PaysForLabels):
             return _chances(differences[places] @ slopes)[:, ::-1].astype(np.float32)
 
         self._audited(labels.figures(probabilities, delta=self.delta), labels)
+        self._tell_price()
         return self
 
     def score(self, X: Any) -> NDArray[np.float64]:

@@ -48,6 +48,14 @@ _WITH_NAME = np.uint64(0x9E3779B97F4A7C15)
 _MIXING = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
+class PrivacyAddsUp(UserWarning):
+    """Earlier fits used these labels: the total is larger than this fit's epsilon."""
+
+
+class PrivacyNotCounted(UserWarning):
+    """The total omits a cost: of splits or scores by the labels, or of fits elsewhere."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class People:
     """The people whose labels a fit reads.

@@ -30,7 +30,12 @@ from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.preprocessing import dense_of
 from labeldp.trainers.methods.amounts import default_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
-from labeldp.trainers.methods.settings import AmountLoss, AmountRelease, chosen_release
+from labeldp.trainers.methods.settings import (
+    AmountLoss,
+    AmountRelease,
+    AmountsConfig,
+    chosen_release,
+)
 
 
 # scikit-learn has no types, so that its classes are Any here.
@@ -104,6 +109,9 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         grouped = self._payers(groups, account, len(levels), every=sums)
         rows_of_x = grouped.rows_of(rows_of_x)
         levels = grouped.rows_of(levels)
+        # A part of epsilon may be for a first release: refused here, as no fault of X.
+        price = AmountsConfig(release=method, epsilon=self.epsilon / grouped.most, delta=self.delta)
+        price.planned_charge(num_classes=LEVELS, seed=0)
         text = fitting.text_columns(self.text)
         own = self.estimator is not None
         data = fitting.number_rows(rows_of_x, num_classes=LEVELS, text=text, own=own)
@@ -148,6 +156,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         self.method_ = method.value
         self._preprocessing = data.preprocessing
         self._fitted_bounds = bounds
+        self._tell_price()
         return self
 
     def predict(self, X: object) -> NDArray[np.float64]:

@@ -19,7 +19,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.guess_risk import PRIORS, guess_after, percent
 from labeldp.platform.api.classifier import LabelPrivateClassifier
 from labeldp.platform.api.fitting import number_rows
-from labeldp.platform.api.paid_fits import PrivacyAddsUp
+from labeldp.platform.api.process_ledger import PrivacyAddsUp
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.parties import read_table
 

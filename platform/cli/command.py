@@ -31,8 +31,8 @@ class ExitCode(IntEnum):
     """How a command ended.
 
     DONE: all is well. NOT_OK: it ran, and something in it failed. BAD_INPUT: nothing was done, the
-    message has the cause. CANNOT_FIT: no machine is large enough. OVER_BUDGET: it would cost more
-    privacy than is allowed. INTERRUPTED: Ctrl-C or SIGTERM.
+    message has the cause. CANNOT_FIT: a plan does not fit, or no machine is large enough.
+    OVER_BUDGET: it would cost more privacy than is allowed. INTERRUPTED: Ctrl-C or SIGTERM.
     """
 
     DONE = 0

@@ -58,6 +58,11 @@ def config(*, of: str | None, match: str | None, **given: Any) -> Answer:
     `match` chooses keys by a text in their names or meanings; `given` are options of a sweep.
     """
     if any(given.values()) or (of is not None and of not in METHODS):
+        if match or of in METHODS:
+            raise ValueError(
+                "--match chooses among keys, and a method takes no settings here: name a sweep "
+                "without --match for its configuration, or a method alone for its keys"
+            )
         return configuration_of(of, given)
     found = all_keys() if of is None else keys_of(of)
     text = (match or "").lower()

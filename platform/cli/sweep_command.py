@@ -120,8 +120,11 @@ def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:
         of_settings = name.startswith("--")
         if not of_settings and (file := sweep_file(name)).suffix not in YAML:
             sys.argv = [os.fspath(file), *arguments]
-            runpy.run_path(os.fspath(file), run_name="__main__")
-            sys.exit()
+            found = runpy.run_path(os.fspath(file), run_name="__main__")
+            # It has come back: it runs nothing by itself.
+            if not isinstance(sweep := found.get("SWEEP"), Sweep):
+                raise ConfigurationError(f"{name} runs no sweep and defines no SWEEP")
+            sys.exit(run(sweep, [*arguments], command=f"labeldp sweep {shlex.quote(name)}"))
         words = [name, *arguments] if of_settings else [*arguments]
         again = "labeldp sweep" if of_settings else f"labeldp sweep {shlex.quote(name)}"
         reader = command_of(Sweep(name="sweep", base=TrialConfig()))

@@ -32,6 +32,8 @@ SECONDS = 2.0
 _MOST_NAMES = 12
 #: A driver whose process is not found here may be on another machine, if it wrote so lately.
 _FRESH_SECONDS = 60.0
+#: Of labels that a baseline reads as they are.
+_BARE = "other labels went out without any noise: no epsilon bounds what these reveal"
 _PAGE = Template((Path(__file__).parents[1] / "report/templates/watch.html").read_text())
 _SCRIPT = _PAGE.template.partition("<script>")[2].partition("</script>")[0]
 _RULES = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
@@ -59,6 +61,7 @@ def state_of(folder: Path, *, price_per_hour: float | None = None) -> dict[str, 
 
 def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
     told = _read(folder / "state.json")
+    own = _whole(folder / "sweep.json")
     every = _trials(folder)
     alive = _is_alive(folder, told)
     ended = {trial["name"] for trial in every}
@@ -75,9 +78,11 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
     spent = told.get("epsilon_spent")
     planned = told.get("epsilon_planned")
     seconds = _left({**told, "running": running}, ended=len(every)) if alive else None
-    left = None if planned is None or spent is None else max(0.0, planned - spent)
+    left = None
+    if spent is not None and planned is not None and planned < math.inf:
+        left = max(0.0, planned - spent)
     return {
-        "sweep": _read(folder / "sweep.json").get("sweep", folder.name),
+        "sweep": own.get("sweep", folder.name),
         "driver": ("running" if told else "starting") if alive else "ended",
         "trials": trials,
         "waiting": max(0, trials - len(every) - len(running)),
@@ -97,6 +102,7 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
         "names": names,
         "epsilon_spent": spent,
         "epsilon_left": left,
+        "without_noise": bool(told.get("without_noise")),
         "delta": told.get("delta"),
         "cluster": told.get("cluster") if alive else None,
         "seconds_left": seconds,
@@ -106,6 +112,8 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
 
 def _trials(folder: Path) -> list[dict[str, Any]]:
     """Return the records of trials that ended: name, result, metrics and seconds of each."""
+    if not (folder / "trials").exists():
+        return []  # the sweep has just begun
     with os.scandir(folder / "trials") as listed:
         entries = [each for each in listed if each.name.endswith(".json") and each.name[0] != "."]
     found = [(each.path, each.stat(follow_symlinks=False)) for each in entries]
@@ -115,7 +123,7 @@ def _trials(folder: Path) -> list[dict[str, Any]]:
 @cache
 def _brief(path: str, *version: int) -> dict[str, Any]:
     """Return what is shown of a record; without privacy it has no epsilon."""
-    record: Mapping[str, Any] = json.loads(Path(path).read_bytes())
+    record = _whole(Path(path))
     values = {k: f"{v:.4g}" if isinstance(v, float) else v for k, v in record["point"].items()}
     point = " ".join(f"{key.rpartition('.')[2]}={value}" for key, value in values.items())
     numbers = {name: float(value) for name, value in record["metrics"].items() if "/" not in name}
@@ -125,6 +133,16 @@ def _brief(path: str, *version: int) -> dict[str, Any]:
         "reason": record.get("reason", ""),
         "metrics": {name: value for name, value in numbers.items() if math.isfinite(value)},
     }
+
+
+def _whole(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise ValueError(f"{path} is damaged ({error}); restore it from a copy") from error
+    if not isinstance(found, dict):
+        raise ValueError(f"{path} is not what a sweep writes; restore it from a copy")
+    return found
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -203,8 +221,9 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
         ("trials", f"{numbers}, of {state['trials'] or 'a number that is not known yet'}"),
         ("time to go", _hours(state["seconds_left"])),
         *([("money to go", f"{state['price_left']:.2f}")] if state["price_left"] else []),
-        ("epsilon spent", _epsilon(state["epsilon_spent"], state["delta"])),
-        ("epsilon left", _epsilon(state["epsilon_left"], state["delta"])),
+        ("epsilon spent", _epsilon(state["epsilon_spent"], state["delta"], up=True)),
+        *([("without noise", _BARE)] if state["without_noise"] else []),
+        ("epsilon left", _epsilon(state["epsilon_left"], state["delta"], up=False)),
         ("best so far", best),
         ("cluster", state["cluster"] or "-"),
     ]
@@ -221,10 +240,13 @@ def _hours(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h" if seconds > 5400 else f"{seconds / 60:.0f} min"
 
 
-def _epsilon(value: float | None, delta: float | None) -> str:
+def _epsilon(value: float | None, delta: float | None, *, up: bool) -> str:
     if value is None:
-        return "not known yet"
-    return f"{value:.4g}{f' at delta {delta:g}' if delta else ''}"
+        return "not known"
+    unit = 10.0 ** (math.floor(math.log10(value)) - 3) if value > 0 else 1.0
+    # Nothing is shown as cheaper than it is.
+    counted = math.ceil(value / unit - 1e-9) if up else math.floor(value / unit + 1e-9)
+    return f"{counted * unit:.4g}{f' at delta {delta:g}' if delta else ''}"
 
 
 def page(state: Mapping[str, Any]) -> str:
@@ -343,6 +365,8 @@ def run(
     """Follow a results folder until Ctrl-C; `text` in the terminal, until the sweep ends."""
     folder = Path(results).expanduser().absolute()
     try:
+        if price_per_hour is not None and not 0 <= price_per_hour < math.inf:
+            raise ValueError(f"--price-per-hour is {price_per_hour:g}; give a number from 0 on")
         now = state_of(folder, price_per_hour=price_per_hour)
         if json_:
             print(json.dumps(now))

@@ -262,6 +262,16 @@ def _problems(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
         trace = named is not None or any(record.release_keys for record in records)
         return (gone,) if trace else ()
     found = [*kept.problems, *lost_fits(results.path.parent.parent)]
+    searched = (results.path / "search.json").exists()
+    if (records or searched) and not results.identity:
+        found.append(
+            f"{results.path / 'sweep.json'} is missing, which names the vault, and of a search the "
+            "most that it may have cost; restore it from a copy"
+        )
+    elif searched and results.identity.learned_epsilon is None:
+        found.append(
+            f"{results.path} has a search, and its sweep.json does not say what it may have cost"
+        )
     if named not in (None, kept.vault):
         found.append(
             f"{kept.path} is not the vault that sweep.json beside it names; no sum includes what "

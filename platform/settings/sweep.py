@@ -570,6 +570,7 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
         or (isinstance(value, tuple) and key != "trainer.splits")
     }
     fixed = {key: value for key, value in overrides.items() if key not in moved}
+    stated = "trainer.epsilon" in overrides
     variants = sweep.variants or (Variant(name=sweep.name),)
     spaces = [{**sweep.space, **variant.space} for variant in variants]
     taken = {key for space in spaces for key in space}
@@ -586,7 +587,7 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
                 space[key] = axis
         axes = {key: axis for key, axis in space.items() if key not in own}
         changes = {**variant.changes, **own}
-        if LAMBDA in (own.keys() | axes) and "trainer.epsilon" not in overrides:
+        if LAMBDA in overrides and LAMBDA in (own.keys() | axes) and not stated:
             # A lambda of the command line replaces the line's epsilons.
             axes.pop("trainer.epsilon", None)
             changes.pop("trainer.epsilon", None)

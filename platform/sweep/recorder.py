@@ -191,6 +191,7 @@ class Recorder(Unsaved, tune.Callback):
             "metric": plan.choose_by.metric,
             "smaller_is_better": plan.choose_by.rank(1.0) < 0,
             "epsilon_spent": totals["epsilon_private"],
+            "without_noise": math.isinf(totals["epsilon_total"]),
             "epsilon_planned": most,
             "delta": totals["delta"],
             # At the end the cluster may be what broke.

@@ -195,7 +195,12 @@ def visible(text: str) -> str:
 def make_folder(folder: Path) -> None:
     """Create a folder, and those around it, that nobody but its owner writes to."""
     with umask_of(0o022):
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileExistsError:
+            raise NotADirectoryError(
+                errno.ENOTDIR, "it is a file, and a folder is needed; name another", str(folder)
+            ) from None
 
 
 class NotOurs(ValueError):

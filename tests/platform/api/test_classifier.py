@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -28,7 +29,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.platform.api import fitting
-from labeldp.platform.api.paid_fits import PrivacyAddsUp, PrivacyNotCounted
+from labeldp.platform.api.process_ledger import PrivacyAddsUp, PrivacyNotCounted
 from labeldp.platform.settings.methods import NAMED
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.own_data import ColumnsLeftOut
@@ -329,6 +330,37 @@ def test_a_copy_that_is_fitted_again_adds_to_what_was_paid(
         assert copied(other).fit(X, Y).total_epsilon_ == 3.0
 
 
+def test_a_warning_of_the_price_may_be_an_error_and_the_model_stays() -> None:
+    vault = SharedVault()
+    quick(epsilon=1.0, vault=vault).fit(X, Y)
+    again = quick(epsilon=2.0, vault=vault)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", PrivacyAddsUp)
+        with pytest.raises(PrivacyAddsUp):
+            again.fit(X, Y)
+    # It is paid, so that nothing of it may be lost.
+    assert again.total_epsilon_ == vault.epsilon() == 3.0
+    assert again.predict(X[:5]).shape == (5,)
+
+
+def test_fits_in_threads_leave_the_filters_of_warnings_as_they_were() -> None:
+    before = list(warnings.filters)
+    workers = [threading.Thread(target=quick().fit, args=(X[:90], Y[:90])) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert warnings.filters == before
+    with pytest.warns(PrivacyAddsUp):
+        quick().fit(X[:90], Y[:90])
+
+
+def test_classes_may_be_half_numbers_whatever_labels_occur() -> None:
+    for labels in (Y.astype(float), Y / 2):
+        model = quick(classes=[0.0, 0.5, 1.0, 2.0]).fit(X, labels)
+        assert set(model.predict(X)) <= {0.0, 0.5, 1.0, 2.0}
+
+
 SECRET = "hiv-positive"
 NUMBER = 98765.25
 
@@ -340,10 +372,13 @@ NUMBER = 98765.25
     [
         (np.full(len(X), NUMBER + 1j), "y holds complex"),
         ([SECRET, None] * (len(X) // 2), r"y row 1 \(and 199 more\) has no label"),
-        (np.full(len(X), NUMBER), "Unknown label type"),
+        (np.full(len(X), NUMBER), "y holds numbers and classes texts"),
         ([{SECRET: NUMBER}] * len(X), ""),
         (np.array([SECRET, NUMBER] * (len(X) // 2), dtype=object), "y holds values of several"),
-        (pd.array([NUMBER, None] * (len(X) // 2), dtype="Float64"), "contains NaN"),
+        (
+            pd.array([NUMBER, None] * (len(X) // 2), dtype="Float64"),
+            r"y row 1 \(and 199 more\) has no label",
+        ),
         (pd.Categorical([SECRET] * len(X)), r"y row 0 \(and 399 more\)"),
         ([SECRET] * (len(X) - 1), "inconsistent numbers of samples"),
     ],

@@ -69,8 +69,10 @@ def test_arguments_of_other_kinds_are_refused(given: dict[str, Any], says: str) 
 
 
 def test_a_number_of_classes_names_them() -> None:
-    release = privatize(np.array([2, 0, 1]), epsilon=40.0, classes=3)
-    assert release.classes == (0, 1, 2) and release.soft_labels().argmax(1).tolist() == [2, 0, 1]
+    for labels in (np.array([2, 0, 1]), torch.tensor([2, 0, 1])):
+        release = privatize(labels, epsilon=40.0, classes=3)
+        assert release.classes == (0, 1, 2)
+        assert release.soft_labels().argmax(1).tolist() == [2, 0, 1]
 
 
 @pytest.mark.parametrize(

@@ -73,6 +73,19 @@ def test_classes_may_have_any_order() -> None:
     np.testing.assert_array_equal(found[0], found[1][:, ::-1])
 
 
+def test_a_missing_amount_is_called_so() -> None:
+    rows = np.random.default_rng(0).normal(size=(300, 2))
+    amounts = rows[:, 0].clip(-1, 1)
+    model = LinearRegression().fit(rows, amounts)
+    amounts[3] = np.nan
+    vault = labeldp.SharedVault(labels=amounts)
+    with pytest.raises(ValueError, match="amount 3 is missing or infinite"):
+        labeldp.PredictionSets(model, bounds=(-1, 1), vault=vault).fit(rows, vault.tokens)
+    with pytest.raises(ValueError, match="model is None; give a fitted model"):
+        labeldp.PredictionSets(None, vault=vault).fit(rows, amounts)
+    assert not vault.charges()
+
+
 def test_what_cannot_be_covered_is_refused_before_it_is_paid() -> None:
     vault = labeldp.SharedVault()
     sets = labeldp.PredictionSets(MODEL, epsilon=0.5, vault=vault)

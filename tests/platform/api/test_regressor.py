@@ -105,6 +105,8 @@ def test_fits_with_one_vault_read_one_release_and_others_add_up() -> None:
         ({"method": "sums", "loss": "absolute"}, r"and give means: take a loss of squared"),
         ({"delta": 1.0}, r"delta is 1.0; it must lie in \[0, 1\)"),
         ({"epsilon": 0}, r"epsilon"),
+        ({"epsilon": 1e-5, "method": "randomized_response"}, r"^epsilon is 1"),
+        ({"vault": 3}, "vault is 3; give a SharedVault, a folder, or None"),
         ({"epsilon": 1e308}, r"epsilon is 1e\+308; it must be at most 500"),
         ({"delta": "1e-5"}, r"delta is '1e-5'; it must be a number"),
         ({"loss": None}, r"loss is None; known are squared"),

@@ -263,6 +263,19 @@ def test_a_broken_sweep_file_is_named(tmp_path: Path) -> None:
         assert message in refusal("plan", "broken.py")
 
 
+def test_a_file_that_runs_nothing_by_itself_is_run(tmp_path: Path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(
+        "from labeldp.platform.settings.configuration import TrialConfig\n"
+        "from labeldp.platform.settings.sweep import Sweep\n"
+        "SWEEP = Sweep(name='own', base=TrialConfig())\n"
+    )
+    with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):
+        run("sweep", str(file), "trainer.epoch=7")
+    file.write_text("SWEEP = 3")
+    assert "runs no sweep and defines no SWEEP" in refusal("sweep", str(file))
+
+
 def test_studies_are_refused() -> None:
     study = str(SWEEPS / "vote_leakage.py")
     line = refusal("plan", study)

@@ -1,6 +1,7 @@
 """watch: follows a folder that it leaves alone, alive or dead; only who has the token may look."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -103,11 +104,34 @@ def test_trials_at_epsilon_0_are_counted_and_not_drawn(folder: ResultsFolder) ->
     assert watch.page(state).count("<circle") == 2
 
 
-@pytest.mark.parametrize("content", ["[]", "{}", '{"point": 1, "variant": 2}'])
-def test_a_folder_of_something_else_is_refused(folder: ResultsFolder, content: str) -> None:
-    (folder.path / "trials" / "other.json").write_text(content)
+@pytest.mark.parametrize(
+    ("file", "content", "says"),
+    [
+        ("trials/other.json", "[]", "other.json is not what a sweep writes"),
+        ("trials/other.json", "{}", "holds files that no sweep writes"),
+        ("trials/other.json", '{"point": 1, "variant": 2}', "holds files that no sweep writes"),
+        ("trials/other.json", '{"po', "other.json is damaged"),
+        ("sweep.json", '{"sw', "sweep.json is damaged"),
+    ],
+)
+def test_a_folder_of_something_else_is_refused(
+    folder: ResultsFolder, file: str, content: str, says: str
+) -> None:
+    (folder.path / file).write_text(content)
     for how in ((), ("--text",)):
-        assert "holds files that no sweep writes" in refusal("watch", str(folder.path), *how)
+        assert says in refusal("watch", str(folder.path), *how)
+
+
+def test_no_spending_is_shown_as_smaller_than_it_is(folder: ResultsFolder) -> None:
+    file = folder.path / "state.json"
+    told = {**json.loads(file.read_text()), "epsilon_spent": 51.8406, "without_noise": True}
+    file.write_text(json.dumps({**told, "epsilon_planned": 60.0}))
+    shown = dict(watch.rows(watch.state_of(folder.path)))
+    assert (shown["epsilon spent"], shown["epsilon left"]) == ("51.85", "8.159")
+    assert "no epsilon bounds what these reveal" in shown["without noise"]
+    file.write_text(json.dumps({**told, "epsilon_planned": math.inf}))
+    assert "Infinity" not in json.dumps(watch.state_of(folder.path))
+    assert "--price-per-hour is -3" in refusal("watch", str(folder.path), "--price-per-hour", "-3")
 
 
 @contextmanager

@@ -217,6 +217,17 @@ def test_a_sweep_that_learned_counts_as_its_dearest_way(tmp_path: Path) -> None:
     assert account(learned(tmp_path / "e", 4.0))["epsilon"] == 0.0, "nothing asked yet"
 
 
+def test_a_lost_plan_makes_the_ledger_incomplete(tmp_path: Path) -> None:
+    (learned(tmp_path / "a", 4.0, LAPLACE) / "search.json").write_text("{}")
+    assert not read_folder(tmp_path / "a").problems
+    forget(tmp_path / "a", "learned_epsilon")
+    (problem,) = read_folder(tmp_path / "a").problems
+    assert "does not say what it may have cost" in problem
+    (tmp_path / "a" / "sweep.json").unlink()
+    (problem,) = read_folder(tmp_path / "a").problems
+    assert "sweep.json is missing" in problem
+
+
 def test_a_copy_of_a_sweep_that_learned_adds_its_plan_once_it_released_more(tmp_path: Path) -> None:
     learned(tmp_path / "a", 4.0, LAPLACE)
     copied(tmp_path / "a", tmp_path / "b")

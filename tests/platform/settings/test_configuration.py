@@ -24,7 +24,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.sweep import Grid, Sweep, Variant, plan_trials
+from labeldp.platform.settings.sweep import Grid, Sweep, Variant, plan_trials, variants_of
 from labeldp.platform.sweep.config_files import parse_overrides
 from labeldp.trainers.base import KeyRefused, allowed, fields_of
 from labeldp.trainers.methods.pate_settings import (
@@ -131,6 +131,14 @@ def test_a_lambda_on_the_command_line_replaces_the_epsilons_of_a_line(
     found = [(trial.variant, trial.config.trainer.epsilon) for trial in trials]
     expected = [(name, each) for name in ("axis", "fixed") for each in epsilons]
     assert found == [*expected, ("another", 1.0), ("another", 8.0)]
+
+
+def test_an_epsilon_beside_lambdas_is_not_dropped() -> None:
+    sweep = Sweep(name="one", base=TrialConfig())
+    one_of_both = {"trainer.lambda": [0.5, 1.0], "trainer.epsilon": 0.1}
+    for sized in (sweep, replace(sweep, variants=variants_of(sweep, one_of_both))):
+        with pytest.raises(ConfigurationError, match="set one of them"):
+            plan_trials(sized, one_of_both if sized is sweep else None)
 
 
 def test_settings_that_prove_nothing_are_refused() -> None:

@@ -20,7 +20,7 @@ from labeldp import LabelPrivateClassifier, LabelPrivateRegressor
 from labeldp.mechanisms.additive_noise import LaplaceNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api import two_parties
-from labeldp.platform.api.paid_fits import PrivacyAddsUp
+from labeldp.platform.api.process_ledger import PrivacyAddsUp
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep.config_files import load_sweep
