@@ -449,12 +449,16 @@ class OnLabels(Learner):
 
 
 def check_network(config: Any, data: PublicData) -> None:
-    """Refuse a network or an encoder that does not fit these data, or one that fits no other.
+    """Refuse a network that does not fit these data, or its encoder.
 
     They are `config.model`, `.width`, `.dropout` and `.encoder`.
     """
     network = NetworkSettings.for_data(data, model=config.model, width=config.width)
     network.seeded(0, dropout=config.dropout)
+    _check_start(config, data)
+
+
+def _check_start(config: Any, data: PublicData) -> None:
     if config.encoder is not None:
         from labeldp.trainers.encoders.image_encoder import check_start
 
@@ -467,6 +471,7 @@ def starting_weights(
     """Return the encoder that a network starts from, which may be trained for it; None for none."""
     if config.encoder is None:
         return None
+    _check_start(config, data)
     from labeldp.trainers.encoders.image_encoder import starting_encoder
 
     return starting_encoder(config.encoder, data)
