@@ -250,6 +250,11 @@ class SubsetFamily(_ThreePoints):
     def __post_init__(self) -> None:
         _validate.whole(minimum=2, num_classes=self.num_classes)
         _validate.whole(minimum=1, subset_size=self.subset_size)
+        if self.subset_size >= self.num_classes:
+            raise ValueError(
+                f"subset_size is {self.subset_size}; of {self.num_classes} classes a set has at "
+                f"most {self.num_classes - 1}"
+            )
 
     def informative(self, strength: float) -> float:
         """Return how often the set holds one of the two labels, and not the other."""

@@ -315,7 +315,7 @@ def one_run(
     settings: dict[str, Any] = {"delta": delta, "confidence": confidence}
     # The best size never exceeds half of the classes, but changes with epsilon, and with it what an
     # attacker can guess: what is refuted for each size is refuted for the best one.
-    sizes = range(1, classes // 2 + 1) if family == "subset" else (1,)
+    sizes = range(1, max(2, classes // 2 + 1)) if family == "subset" else (1,)
     sets = [auditing.SubsetFamily(num_classes=classes, subset_size=size) for size in sizes]
     families: dict[str | None, Sequence[auditing.Family]] = {
         None: (),

@@ -213,6 +213,7 @@ def test_a_bound_of_sets_holds_whatever_their_size(tmp_path: Path) -> None:
         ([*COUNTS, "--truth", "t.npy"], ["--correct and --truth is given"]),
         (["--scores", "nowhere.npy", "--truth", "t.npy"], ["--scores", "nowhere.npy", "No such"]),
         ([*COUNTS, "--delta", "1"], ["delta is 1.0"]),
+        ([*COUNTS, "--family", "subset", "--classes", "1"], ["num_classes is 1"]),
     ],
 )
 def test_one_run_refuses_what_is_missing_or_wrong(arguments: list[str], words: list[str]) -> None:
