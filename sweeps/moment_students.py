@@ -9,9 +9,9 @@ the same images (docs/encoders.md), whose vectors also make the prior:
     python sweeps/moment_students.py --preset cifar10 \
         trainer.encoder=encoder.pt trainer.prior.encoder=encoder.pt
 
-docs/reproduction.md has the numbers.
+docs/reproduction.md has the numbers of the first two; the third was not run at size.
 
-Hardware: two cores, minutes a trial; CIFAR-10 takes half an hour of a core.
+Hardware: two cores, minutes a trial; for CIFAR-10 half an hour of a core (an estimate).
 """
 
 from typing import Any

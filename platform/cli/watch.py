@@ -147,10 +147,9 @@ def _whole(path: Path) -> dict[str, Any]:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_bytes())
+        return _whole(path)
     except (OSError, ValueError):  # not there yet
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:
