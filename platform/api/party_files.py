@@ -13,6 +13,8 @@ import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from glob import glob
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +40,7 @@ FORMAT = 1
 REQUEST = "request.json"
 RELEASE = "release.json"
 _ARRAYS = "arrays.npz"
+_DEPTHS = ("*", "*/part*")  # of a whole release, and of one of many parts
 #: Bounds on what a stranger's file may make this process read.
 _MOST_BYTES = 2_000_000_000
 _MOST_DIRECTIONS = 4096
@@ -273,11 +276,13 @@ class Parts:
 
 def lines_beside(folder: Path, *, vault: str | None) -> list[Line]:
     """Return the lines of a vault that releases beside a folder are of: they went out earlier."""
-    beside = [file for name in ("*", "*/part*") for file in folder.parent.glob(f"{name}/{RELEASE}")]
+    place = folder.parent
+    # `Path.glob` fails when another request moves its draft meanwhile; `glob` does not.
+    files = (glob(f"{each}/{RELEASE}", root_dir=place, include_hidden=True) for each in _DEPTHS)
     found = []
-    for file in beside:
+    for file in chain.from_iterable(files):
         try:
-            release = read_release(file.parent)
+            release = read_release((place / file).parent)
         except FileNotAsWritten:
             continue  # unfinished, or of another program
         # Releases of other vaults lie in the same folder, and are none of this one's lines.
@@ -422,7 +427,8 @@ def check_answers(release: PartyRelease, request: Request) -> None:
 def parts_of(folder: str | Path, *, name: str = REQUEST) -> list[Path]:
     """Return the folders of a request (or release) that was written in parts, or it alone."""
     place = Path(folder)
-    return sorted(each.parent for each in place.glob(f"*/{name}")) or [place]
+    files = glob(f"*/{name}", root_dir=place, include_hidden=True)
+    return sorted((place / file).parent for file in files) or [place]
 
 
 def check_new(folder: Path) -> None:

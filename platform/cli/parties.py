@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -343,9 +343,11 @@ def _refuse_others(
     folders = [part for each in named for part in party_files.parts_of(each)]
     own: dict[str, party_files.Request] = {}
     for folder in folders:
-        if (folder / party_files.REQUEST).is_file():
-            asked = party_files.read_request(folder)
-            own[asked.digest] = asked
+        # A folder beside them that nobody named may be another program's, or still be written.
+        with nullcontext() if requests else suppress(party_files.FileNotAsWritten):
+            if (folder / party_files.REQUEST).is_file():
+                asked = party_files.read_request(folder)
+                own[asked.digest] = asked
     for each in releases:
         digest = each.ledger[0].key
         if digest in own:

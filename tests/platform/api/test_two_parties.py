@@ -199,6 +199,27 @@ def test_concurrent_requests(folder: bool, tmp_path: Path, monkeypatch: pytest.M
     assert sum(done) == len(vault.charges()) == 1 and vault.total() == (1.0, 0.0)
 
 
+def test_a_draft_that_goes_while_the_folder_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    features, labels = both_tables(50)
+    request = write_request(features, tmp_path / "request", **ASKED)
+    draft = tmp_path / ".other.draft"
+    draft.mkdir()
+    scan = os.scandir
+
+    def moved(folder: Any = ".") -> Any:
+        if Path(folder) == draft:
+            raise FileNotFoundError(f"{draft} was moved")
+        return scan(folder)
+
+    monkeypatch.setattr(os, "scandir", moved)
+    vault = SharedVault(tmp_path / "vault")
+    assert answer(labels, request, tmp_path / "r", **COLUMNS, epsilon=1.0, vault=vault).new
+    assert len(party_files.lines_beside(draft, vault=vault.id)) == 1
+    assert party_files.parts_of(draft) == [draft]
+
+
 def test_a_dry_run_does_not_relabel(tmp_path: Path) -> None:
     features, labels = both_tables(50)
     request = write_request(features, tmp_path / "request", **ASKED)
