@@ -142,6 +142,13 @@ METHODS = {
     "a student of moment labels": Method(
         config=PriorStudentConfig(**STUDENT, labeled=20, epsilon=4.0, prior=MOMENTS)
     ),
+    "students of moment labels in stages": Method(
+        config=PriorStudentConfig(
+            **STUDENT, labeled=20, epsilon=4.0, prior=MOMENTS, stages=2, earlier_epochs=1
+        ),
+        releases=2,
+        shared=False,
+    ),
     "staged moments": Method(
         config=StagedMomentsConfig(
             **LEARNER, earlier_epochs=2, prior=MOMENTS, mixup=2.0, dropout=0.2

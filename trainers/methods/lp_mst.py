@@ -17,6 +17,7 @@ posterior under the model's own prediction.
 along label-free features; a network learns from them; the next requests sums along those
 features and the network's own side by side; the last network is the model. Every stage uses all
 labels: their costs add up, as Gaussian noise does, in squares (`StagedMomentsConfig.mechanism`).
+`StagedStudents` has semi-supervised students for networks.
 
 >>> mechanism, uniform = RRWithPrior(epsilon=1.0), np.full((1, 3), 1 / 3)
 >>> evidence_of(np.array([1]), uniform, mechanism, RobustLoss.DEBIASED).round(3)
@@ -40,15 +41,17 @@ from labeldp.mechanisms.rr_with_prior import RRWithPrior, tempered
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.alibi import Alibi, gradient_scale
 from labeldp.trainers.methods.priors import learned_moments, learned_prior
+from labeldp.trainers.methods.semi_supervised import student_of
 from labeldp.trainers.methods.settings import (
     ConsensusConfig,
     LpMstConfig,
     PriorSource,
+    PriorStudentConfig,
     RecommenderConfig,
     RobustLoss,
     StagedMomentsConfig,
 )
-from labeldp.trainers.models.learner import Learner, OnLabels
+from labeldp.trainers.models.learner import BatchLoss, Classifying, Learner, OnLabels
 from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.settings.trainer import Given, Trainer, without_labels
 from labeldp.trainers.settings.training import EpochMetrics
@@ -90,9 +93,13 @@ class Stages(InTurn):
 
     #: In training, counted from 0.
     stage: int
-    _current: Learner
+    _current: Classifying
 
-    def __init__(self, config: LpMstConfig | StagedMomentsConfig, **given: Unpack[Given]) -> None:
+    def __init__(
+        self,
+        config: LpMstConfig | StagedMomentsConfig | PriorStudentConfig,
+        **given: Unpack[Given],
+    ) -> None:
         """Take the settings; a subclass requests the first release and sets its network up."""
         self.config = config
         self._data = given["data"]
@@ -119,8 +126,8 @@ class Stages(InTurn):
         return replace(metrics, epoch=before + metrics.epoch)
 
     @abstractmethod
-    def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
-        """Return the loss of logits [B, K] of the places `rows` [B] in the release."""
+    def _new_learner(self) -> Classifying:
+        """Set up the network of the current stage."""
 
     def state_dict(self) -> dict[str, Any]:
         """Return a copy of all that a bit-identical continuation needs; no true label is in it."""
@@ -132,17 +139,19 @@ class Stages(InTurn):
         self._current = self._new_learner()
         self._current.load_state_dict(state["learner"])
 
-    def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
-        return Learner(
-            self.config.learner(epochs=self.config.stage_epochs(self.stage), **changes),
-            data=self._data,
-            # Another seed for each stage: equal initial weights would repeat the errors of the
-            # stage before.
-            seed=int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0]),
-            performance=self._performance,
-            loss=self._loss,
-            examples=examples,
-        )
+    def _of_stage(self) -> dict[str, Any]:
+        """Return what a stage's network is trained with, beside settings and targets."""
+        # Another seed for each stage: equal initial weights would repeat the errors of the stage
+        # before.
+        seed = int(np.random.SeedSequence([self._seed, self.stage]).generate_state(1)[0])
+        return {"data": self._data, "seed": seed, "performance": self._performance}
+
+    def _learner(
+        self, config: LpMstConfig | StagedMomentsConfig, *, loss: BatchLoss, **how: Any
+    ) -> Learner:
+        examples = how.pop("examples", None)
+        learner = config.learner(epochs=config.stage_epochs(self.stage), **how)
+        return Learner(learner, loss=loss, examples=examples, **self._of_stage())
 
 
 class LpMst(Stages):
@@ -226,7 +235,7 @@ class LpMst(Stages):
         # Training goes on from the weights of the stage before.
         self._current.network.load_state_dict(before.predictor().network.state_dict())
 
-    def _prior(self, learner: Learner, features: torch.Tensor) -> NDArray[np.float64]:
+    def _prior(self, learner: Classifying, features: torch.Tensor) -> NDArray[np.float64]:
         with np.errstate(divide="ignore"):  # a probability may underflow: the class is ruled out
             logits = np.log(learner.predict(features))
         return tempered(logits, temperature=self.config.temperature).astype(np.float64)
@@ -244,10 +253,11 @@ class LpMst(Stages):
         self._released.append({"rows": rows, "noisy": noisy, "evidence": evidence})
         return float(sizes.mean())
 
-    def _new_learner(self, examples: NDArray[np.intp] | None = None, **changes: Any) -> Learner:
+    def _new_learner(self) -> Classifying:
+        how: dict[str, Any] = {"examples": self.noisy_labels()[0]}
         if self.stage > 0 and self.config.later_mixup is not None:
-            changes["mixup"] = self.config.later_mixup
-        learner = super()._new_learner(self.noisy_labels()[0], **changes)
+            how["mixup"] = self.config.later_mixup
+        learner = self._learner(self.config, loss=self._loss, **how)
         evidence = np.concatenate([part["evidence"] for part in self._released])
         self._evidence = torch.from_numpy(evidence).to(learner.device)
         sets = isinstance(self._mechanism, StaircaseChannel)
@@ -260,15 +270,18 @@ class LpMst(Stages):
         return self._scale * robust_loss(self._read, logits, self._evidence[rows])
 
 
-class StagedMoments(Stages):
+class _OnMoments(Stages):
     """Networks on moment labels: each lends its features to the question of the next one.
 
     Its predictions are what the answer is read against: earlier releases count too.
     """
 
-    config: StagedMomentsConfig
+    config: StagedMomentsConfig | PriorStudentConfig
 
-    def __init__(self, config: StagedMomentsConfig, **given: Unpack[Given]) -> None:
+    def __init__(
+        self, config: StagedMomentsConfig | PriorStudentConfig, **given: Unpack[Given]
+    ) -> None:
+        """Request the first release, and set its network up."""
         self.stage = 0
         super().__init__(config, **given)
         self._ask()
@@ -282,9 +295,9 @@ class StagedMoments(Stages):
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Continue from where `state` was taken."""
         self.stage = int(state["stage"])
-        super().load_state_dict(state)
         # The answers are in the state: to ask again would not be free where a network has changed.
-        self._targets = state["targets"].to(self._current.device)
+        self._targets = state["targets"].to(self._performance.torch_device())
+        super().load_state_dict(state)
 
     def _next_stage(self) -> None:
         examples = self._data.train_features
@@ -311,8 +324,27 @@ class StagedMoments(Stages):
         device = self._performance.torch_device()
         self._targets = torch.from_numpy(moments.astype(np.float32)).to(device)
 
+
+class StagedMoments(_OnMoments):
+    """Networks that learn the probabilities as soft labels."""
+
+    config: StagedMomentsConfig
+
+    def _new_learner(self) -> Classifying:
+        return self._learner(self.config, loss=self._loss)
+
     def _loss(self, logits: torch.Tensor, rows: torch.Tensor) -> torch.Tensor:
         return soft_cross_entropy(logits.log_softmax(1), self._targets[rows])
+
+
+class StagedStudents(_OnMoments):
+    """Semi-supervised students, with the probabilities as evidence."""
+
+    config: PriorStudentConfig
+
+    def _new_learner(self) -> Classifying:
+        config = replace(self.config, stages=1, epochs=self.config.stage_epochs(self.stage))
+        return student_of(self._targets.cpu().numpy(), config, **self._of_stage())
 
 
 def evidence_of(

@@ -125,10 +125,15 @@ def student_of_prior(config: PriorStudentConfig, **given: Unpack[Given]) -> Semi
     prior = learned_prior(
         config.prior, given["data"], given["labels"], epsilon=config.epsilon, delta=config.delta
     )
-    examples, labels = most_probable(prior, count=config.labeled)
-    return SemiSupervised(
-        config, posterior=prior, examples=examples, labels=labels, **without_labels(given)
-    )
+    return student_of(prior, config, **without_labels(given))
+
+
+def student_of(
+    posterior: NDArray[np.floating], config: PriorStudentConfig, **given: Any
+) -> SemiSupervised:
+    """Set up the student of probabilities of the classes of all training examples [N, K]."""
+    examples, labels = most_probable(posterior, count=config.labeled)
+    return SemiSupervised(config, posterior=posterior, examples=examples, labels=labels, **given)
 
 
 def most_probable(

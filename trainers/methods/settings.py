@@ -351,14 +351,104 @@ class PriorLabelsConfig(LearnerConfig, _OfPrior):
 
 
 @settings
-class PriorStudentConfig(SemiSupervisedConfig, _OfPrior):
+class _InStages(_OfPrior):
+    """Settings of a method that learns from a prior, or from moment labels in stages."""
+
+    stages: Count = key(
+        1,
+        "Number of releases of the labels. The noise of each grows with its square root. More than "
+        "one are of moments.",
+    )
+    earlier_epochs: Count = key(
+        4,
+        "Epochs of each stage except the last, which has the rest of `epochs`.",
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.stages > 1 and self.prior.source is not PriorSource.MOMENTS:
+            raise ValueError(
+                f"prior.source is {self.prior.source}; the stages are of moments: set it to "
+                "moments, or stages to 1"
+            )
+        if self.stage_epochs(self.stages - 1) < 1:
+            raise ValueError(
+                f"epochs is {self.epochs} for {self.stages} stages, of which each but the last has "
+                f"{self.earlier_epochs} (earlier_epochs); the last one needs an epoch too"
+            )
+
+    def stage_epochs(self, stage: int) -> int:
+        """Epochs of a stage, counted from 0."""
+        last = stage == self.stages - 1
+        epochs: int = self.epochs  # of the network
+        return epochs - stage * self.earlier_epochs if last else self.earlier_epochs
+
+    def mechanism(self, num_classes: int) -> LabelMoments:
+        """Return the mechanism that requests moments, in every stage.
+
+        Gaussian noise adds up in squares: S releases whose noise is larger by the root of S cost
+        what one release costs (Dong, Roth, Su, "Gaussian differential privacy", Corollary 3.3),
+        whatever a later question owes to earlier answers.
+        """
+        once = calibrate_gaussian(epsilon=self.epsilon, delta=self.delta)
+        return LabelMoments(noise_std=once * math.sqrt(self.stages), num_classes=num_classes)
+
+    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge | None:
+        """Return what a trial will pay: every label pays for as many releases as there are stages.
+
+        The first is that of the prior's own features, which others may share. A later stage's
+        request follows from the network before it, hence from everything that went into that.
+        """
+        if self.stages == 1:
+            return super().planned_charge(num_classes=num_classes, seed=seed)
+        mechanism = self.mechanism(num_classes)
+        charge = self.prior.planned_release(mechanism)
+        for stage in range(1, self.stages):
+            charge = PlannedCharge.of(mechanism, release=(self, seed, stage), before=charge)
+        return charge
+
+
+@settings
+class PriorStudentConfig(SemiSupervisedConfig, _InStages):
     """Settings of a semi-supervised student of a prior."""
 
     def start(self, **given: Unpack[Given]) -> Trainer:
         """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.lp_mst import StagedStudents
         from labeldp.trainers.methods.semi_supervised import student_of_prior
 
-        return student_of_prior(self, **given)
+        return (
+            student_of_prior(self, **given) if self.stages == 1 else StagedStudents(self, **given)
+        )
+
+
+@settings
+class StagedMomentsConfig(LearnerConfig, _InStages):
+    """Settings of moment labels in stages; `epochs` are those of all stages together."""
+
+    stages: Count = key(
+        2,
+        "Number of releases of the labels. The noise of each grows with its square root.",
+    )
+    prior: PriorSettings = key(
+        PriorSettings(source=PriorSource.MOMENTS),
+        "How moments are taken; it gets all of epsilon, whatever its share.",
+    )
+
+    def __post_init__(self) -> None:
+        self.recipe.refuse_smoothing("moment labels are learned from, which are soft by themselves")
+        if self.prior.source is not PriorSource.MOMENTS:
+            raise ValueError(
+                f"prior.source is {self.prior.source}; the stages are of moments: leave it out, or "
+                "take method prior_labels for another prior"
+            )
+        super().__post_init__()
+
+    def start(self, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        from labeldp.trainers.methods.lp_mst import StagedMoments
+
+        return StagedMoments(self, **given)
 
 
 @settings
@@ -614,72 +704,6 @@ class RecommenderConfig(LpMstConfig):
         from labeldp.trainers.methods.lp_mst import Recommender
 
         return cast(Trainer, Recommender(self, **given))  # of the trainer that it wraps
-
-
-@settings
-class StagedMomentsConfig(LearnerConfig, TrainerDefaults):
-    """Settings of moment labels in stages; `epochs` are those of all stages together."""
-
-    epsilon: Positive = key(1.0, "Privacy loss per label, for all stages together.")
-    delta: Share = key(USUAL_DELTA, _DELTA)
-    stages: Count = key(
-        2,
-        "Number of releases of the labels. The noise of each grows with its square root.",
-    )
-    earlier_epochs: Count = key(
-        4,
-        "Epochs of each stage except the last, which has the rest of `epochs`.",
-    )
-    prior: PriorSettings = key(
-        PriorSettings(source=PriorSource.MOMENTS),
-        "How moments are taken; it gets all of epsilon, whatever its share.",
-    )
-
-    def __post_init__(self) -> None:
-        self.recipe.refuse_smoothing("moment labels are learned from, which are soft by themselves")
-        if self.prior.source is not PriorSource.MOMENTS:
-            raise ValueError(
-                f"prior.source is {self.prior.source}; the stages are of moments: leave it out, or "
-                "take method prior_labels for another prior"
-            )
-        if self.stage_epochs(self.stages - 1) < 1:
-            raise ValueError(
-                f"epochs is {self.epochs} for {self.stages} stages, of which each but the last has "
-                f"{self.earlier_epochs} (earlier_epochs); the last one needs an epoch too"
-            )
-
-    def stage_epochs(self, stage: int) -> int:
-        """Epochs of a stage, counted from 0."""
-        last = stage == self.stages - 1
-        return self.epochs - stage * self.earlier_epochs if last else self.earlier_epochs
-
-    def mechanism(self, num_classes: int) -> LabelMoments:
-        """Return the mechanism that requests the labels, in every stage.
-
-        Gaussian noise adds up in squares: S releases whose noise is larger by the root of S cost
-        what one release costs (Dong, Roth, Su, "Gaussian differential privacy", Corollary 3.3),
-        whatever a later question owes to earlier answers.
-        """
-        once = calibrate_gaussian(epsilon=self.epsilon, delta=self.delta)
-        return LabelMoments(noise_std=once * math.sqrt(self.stages), num_classes=num_classes)
-
-    def planned_charge(self, *, num_classes: int, seed: int) -> PlannedCharge:
-        """Return what a trial will pay: every label pays for as many releases as there are stages.
-
-        The first is that of the prior's own features, which others may share. A later stage's
-        request follows from the network before it, hence from everything that went into that.
-        """
-        mechanism = self.mechanism(num_classes)
-        charge = self.prior.planned_release(mechanism)
-        for stage in range(1, self.stages):
-            charge = PlannedCharge.of(mechanism, release=(self, seed, stage), before=charge)
-        return charge
-
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.lp_mst import StagedMoments
-
-        return StagedMoments(self, **given)
 
 
 #: Sums are better up to this epsilon, and from so many rows on (docs/amounts.md).

@@ -22,6 +22,7 @@ from labeldp.trainers.methods.settings import (
     Noise,
     PriorSettings,
     PriorSource,
+    PriorStudentConfig,
     RecommenderConfig,
     RobustLoss,
     StagedMomentsConfig,
@@ -34,6 +35,9 @@ QUICK: dict[str, Any] = {"width": 32, "epsilon": 2.0, "learning_rate": 0.1, "bat
 LP_MST = LpMstConfig(epochs=8, **QUICK)
 MOMENTS = PriorSettings(source=PriorSource.MOMENTS, landmarks=200)
 STAGED = StagedMomentsConfig(epochs=6, earlier_epochs=2, prior=MOMENTS, **QUICK)
+STUDENTS = PriorStudentConfig(
+    epsilon=2.0, width=2, epochs=6, earlier_epochs=2, labeled=10, prior=MOMENTS, stages=2
+)
 RATINGS = RecommenderConfig(epsilon=4.0, epochs=10, batch_size=64)
 
 
@@ -69,16 +73,28 @@ def test_all_stages_cost_what_one_costs(stages: int) -> None:
     assert len(set(used)) == len(used) and (len(used) == 1438) is (stages == 1)
 
 
-def test_staged_moments_stop_at_the_budget() -> None:
+@pytest.mark.parametrize("config", [STAGED, STUDENTS])
+def test_staged_moments_stop_at_the_budget(
+    config: StagedMomentsConfig | PriorStudentConfig,
+) -> None:
     given = digits(budget=Budget(epsilon=1.9, delta=1e-5))
-    trainer = trained(STAGED, given, epochs=2)
+    trainer = trained(config, given, epochs=2)
     with pytest.raises(BudgetExceeded):
         trainer.epoch()
     assert len(given[1].charges()) == 1
     given = digits(budget=Budget(epsilon=2.0, delta=1e-5))
-    trained(replace(STAGED, stages=3), given)
+    trained(replace(config, stages=3), given)
     assert all(charge.indices is None for charge in given[1].charges())
     assert given[1].epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-6)
+
+
+def test_students_in_stages_of_counts_are_refused() -> None:
+    clusters = PriorSettings(source=PriorSource.CLUSTERS)
+    with pytest.raises(ValueError, match="stages are of moments: set it to moments"):
+        replace(STUDENTS, prior=clusters)
+    replace(STUDENTS, prior=clusters, stages=1)
+    with pytest.raises(ValueError, match="the last one needs an epoch"):
+        replace(STUDENTS, epochs=2)
 
 
 def test_one_stage_under_other_priors_is_not_one_release_in_the_plan() -> None:
