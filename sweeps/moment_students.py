@@ -57,7 +57,7 @@ SWEEP = Sweep(
                 "moment labels in stages",
                 method="staged_moments",
                 **{"trainer.prior.features": FeatureSet.PATCHES},
-                **as_changes("trainer", fast_training(epochs=10, width=16)),
+                **as_changes("trainer", fast_training(epochs=10, width=32)),
             ),
         ),
         "cifar10": Preset(
