@@ -67,7 +67,7 @@ def main() -> None:
     parts: dict[str, Any] = {
         "no labeled part": {"trainer.labeled_weight": 0.0},
         "no evidence": {"trainer.power": 0.0},
-        "evidence to the power 1": {"trainer.power": 1.0},
+        "power 1": {"trainer.power": 1.0},
         "no alignment": unaligned,
         "weak views alone": weak,
         "threshold .95 throughout": {"trainer.last_threshold": 0.95},
