@@ -259,7 +259,7 @@ def epsilon(*mechanisms: Priced, delta: float = USUAL_DELTA) -> float:
     for each in mechanisms:
         if not hasattr(each, "event"):
             raise ValueError(
-                f"epsilon() was given {each!r}, which is no mechanism; give mechanisms, such as "
+                f"epsilon() takes mechanisms, and {each!r} is none; pass, for example, "
                 "RandomizedResponse(epsilon=1, num_classes=2)"
             )
     return epsilon_of_prices(mechanisms, delta=delta)

@@ -343,9 +343,9 @@ def _refuse_others(
     folders = [part for each in named for part in party_files.parts_of(each)]
     own: dict[str, party_files.Request] = {}
     for folder in folders:
-        # A folder beside them that nobody named may be another program's, or still be written.
-        with nullcontext() if requests else suppress(party_files.FileNotAsWritten):
-            if (folder / party_files.REQUEST).is_file():
+        if (folder / party_files.REQUEST).is_file():
+            # One that nobody named may be another program's, or still be written.
+            with nullcontext() if requests else suppress(party_files.FileNotAsWritten):
                 asked = party_files.read_request(folder)
                 own[asked.digest] = asked
     for each in releases:

@@ -1,11 +1,12 @@
-"""What each part of a semi-supervised student gives: the table of docs/reproduction.md.
+"""Measure how much each part of a semi-supervised student adds to its accuracy.
 
     python -m tests.benchmarks.student_parts mnist
     python -m tests.benchmarks.student_parts cifar10 --encoder encoder.pt
 
-trains the student of `sweeps/moment_students.py` as it is, and with one part changed, from the same
-release for each seed (`stages`: from two with more noise). Accuracy, and what the change adds, are
-means and deviations over seeds, in points. Noise is seeded, so nothing is private.
+print a table of docs/reproduction/pate.md. They train the student of `sweeps/moment_students.py`,
+then change one part at a time. For each seed all of them learn from the same release; two stages
+need releases of their own. The table has means and deviations over seeds, in points. Noise is
+seeded, so nothing is private.
 """
 
 import argparse

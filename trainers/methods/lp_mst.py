@@ -147,10 +147,14 @@ class Stages(InTurn):
         return {"data": self._data, "seed": seed, "performance": self._performance}
 
     def _learner(
-        self, config: LpMstConfig | StagedMomentsConfig, *, loss: BatchLoss, **how: Any
+        self,
+        config: LpMstConfig | StagedMomentsConfig,
+        *,
+        loss: BatchLoss,
+        examples: NDArray[np.intp] | None = None,
+        **changes: Any,
     ) -> Learner:
-        examples = how.pop("examples", None)
-        learner = config.learner(epochs=config.stage_epochs(self.stage), **how)
+        learner = config.learner(epochs=config.stage_epochs(self.stage), **changes)
         return Learner(learner, loss=loss, examples=examples, **self._of_stage())
 
 
@@ -254,10 +258,10 @@ class LpMst(Stages):
         return float(sizes.mean())
 
     def _new_learner(self) -> Classifying:
-        how: dict[str, Any] = {"examples": self.noisy_labels()[0]}
-        if self.stage > 0 and self.config.later_mixup is not None:
-            how["mixup"] = self.config.later_mixup
-        learner = self._learner(self.config, loss=self._loss, **how)
+        later = self.stage > 0 and self.config.later_mixup is not None
+        changes = {"mixup": self.config.later_mixup} if later else {}
+        rows, _ = self.noisy_labels()
+        learner = self._learner(self.config, loss=self._loss, examples=rows, **changes)
         evidence = np.concatenate([part["evidence"] for part in self._released])
         self._evidence = torch.from_numpy(evidence).to(learner.device)
         sets = isinstance(self._mechanism, StaircaseChannel)
