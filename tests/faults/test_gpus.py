@@ -7,7 +7,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -132,7 +131,7 @@ def growing_cluster(folder: Path) -> None:
     config = {
         "cluster_name": "growing",
         "max_workers": 2,
-        "idle_timeout_minutes": 0.05,
+        "idle_timeout_minutes": 0.1,
         "upscaling_speed": 1.0,
         "provider": {
             "type": "fake_multinode",
@@ -158,7 +157,7 @@ def growing_cluster(folder: Path) -> None:
     file = folder / "growing.json"
     file.write_text(json.dumps(config))
     settings = {"RAY_FAKE_CLUSTER": "1", "AUTOSCALER_UPDATE_INTERVAL_S": "1"}
-    settings["AUTOSCALER_HEARTBEAT_TIMEOUT_S"] = "10"
+    settings["AUTOSCALER_HEARTBEAT_TIMEOUT_S"] = "30"
     # Ray misses five checks, three seconds apart, before a node counts as dead: these teachers end
     # sooner. A node that is only slow misses none of ten seconds.
     settings |= {
@@ -204,13 +203,9 @@ def inside(folder: Path) -> None:
         )
     spot.join()
     ray.init(_ADDRESS, log_to_driver=False)
-    seen = len(known_nodes())  # those that are gone, too
-    gone = False
-    until = time.monotonic() + 40
-    while not gone and time.monotonic() < until:
-        gone = sum(node["Alive"] for node in known_nodes()) == 1
-        time.sleep(0.5)
-    print(json.dumps({"code": code, "said": said, "seen": seen, "gone": gone}))
+    wait_until(lambda: sum(node["Alive"] for node in known_nodes()) == 1, what="only the head")
+    ends = [node["DeathReasonMessage"] for node in known_nodes() if not node["Alive"]]
+    print(json.dumps({"code": code, "said": said, "ends": ends}))
 
 
 @pytest.mark.timeout(480)
@@ -233,8 +228,10 @@ def test_a_sweep_waits_for_a_node_that_comes_and_goes(tmp_path: Path) -> None:
     assert found["code"] == 0, found["said"]
     assert "trials wait for resources" in found["said"]
     assert "(1 CPU + 1 GPU) is gone (" in found["said"]
-    # The head, the two that were asked for, and, while there is work for it, one for the lost node.
-    assert found["seen"] in (3, 4) and found["gone"]
+    # How many nodes come depends on Ray's clock: one without work for six seconds goes, and comes
+    # again for the next work. Only the lost one was not asked to go.
+    lost = [end for end in found["ends"] if "health check failed" in end]
+    assert len(found["ends"]) >= 2 and len(lost) == 1, found
     assert "16 trained in" in found["said"]
     check_tracking(tmp_path / "results")  # SQLite on the driver's node
     (record,) = records(tmp_path / "results")
