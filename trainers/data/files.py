@@ -109,6 +109,11 @@ def whole_file(path: Path) -> Iterator[BufferedWriter]:
             # Before it gets its name: a power failure could leave an empty file under it.
             os.fsync(file.fileno())
         draft.replace(path)
+    except OSError as error:
+        # The user has named no draft, and a full disk names no file at all.
+        if error.errno and error.filename in (None, str(draft)):
+            error.filename = str(path)
+        raise
     finally:
         draft.unlink(missing_ok=True)
 

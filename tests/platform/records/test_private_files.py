@@ -1,6 +1,8 @@
 """files: nobody but the owner, nothing of others, and nothing that never ends or is too large."""
 
+import errno
 import os
+import re
 import resource
 from collections.abc import Callable
 from pathlib import Path
@@ -169,6 +171,16 @@ def test_drafts_have_secret_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     with pytest.raises(NotOurs, match="link is a link"), replacing(tmp_path / "link") as file:
         file.write(b"three")
     assert (victim.read_text(), page.read_bytes()) == ("mine", b"two")
+
+
+def test_an_error_names_the_file_and_not_its_draft(tmp_path: Path) -> None:
+    page = tmp_path / "none" / "page"
+    with pytest.raises(FileNotFoundError, match=re.escape(f"'{page}'")), replacing(page):
+        pass
+    page = tmp_path / "page"
+    with pytest.raises(OSError, match=re.escape(f"'{page}'")), replacing(page):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert not list(tmp_path.iterdir())
 
 
 def test_a_secret_that_somebody_else_chose_is_refused(tmp_path: Path) -> None:
