@@ -504,10 +504,12 @@ def rate_of_steps(
     kind: Any = OnLabels
     # After its epochs a network gives its recording back, and learning rates turn negative.
     if isinstance(network, LearnerConfig):
-        network = replace(network, epochs=_EPOCHS, encoder=None, schedule=Schedule.CONSTANT)
+        network = replace(network, schedule=Schedule.CONSTANT)
     else:
         kind = FixMatch
-        network = replace(network, epochs=_EPOCHS, steps_per_epoch=steps)
+        network = replace(network, steps_per_epoch=steps)
+    # An encoder's weights are of other images than the made-up ones.
+    network = replace(network, epochs=_EPOCHS, encoder=None)
     if isinstance(network, SemiSupervisedConfig):
         kind = SemiSupervised
         given["posterior"] = np.full((len(every), classes), 1 / classes)

@@ -155,11 +155,13 @@ def start_student(
     *,
     examples: NDArray[np.intp],
     labels: NDArray[np.int64],
+    functions: NDArray[np.float32] | None = None,
     **given: Any,
 ) -> Trainer:
     """Set up a student that learns from answers [M], or a teacher, on training `examples` [M].
 
-    `given` are data, seed and performance.
+    A semi-supervised student needs smooth `functions` of all training examples [N, D]. `given` are
+    data, seed and performance.
     """
     if len(examples) == 0:
         raise ValueError(
@@ -174,14 +176,9 @@ def start_student(
         case StudentKind.NETWORK:
             return OnLabels(config.network, **given)
         case StudentKind.SEMI_SUPERVISED:
-            assert isinstance(config, StudentConfig)
-            data = given["data"]
-            posterior = read_answers(
-                smooth_functions(config.features, data),
-                examples,
-                labels,
-                num_classes=data.num_classes,
-            )
+            assert isinstance(config, StudentConfig) and functions is not None
+            classes = given["data"].num_classes
+            posterior = read_answers(functions, examples, labels, num_classes=classes)
             return SemiSupervised(config.semi_supervised, posterior=posterior, **given)
     return _ClosedFormStudent(config, **given)
 
@@ -259,6 +256,10 @@ def start(
     """Request the answers, and set the students up."""
     positions = config.ensemble.query_positions(len(data.train_features))
     rounds = config.rounds
+    functions = None
+    if config.student.kind is StudentKind.SEMI_SUPERVISED:
+        # Before the answers are paid: not all data have such functions.
+        functions = smooth_functions(config.student.features, data)
 
     def ask(count: int, scores: NDArray[np.float32] | None = None) -> NDArray[np.int64]:
         publish = config.publishes
@@ -273,6 +274,7 @@ def start(
             data=data,
             examples=indices,
             labels=known,
+            functions=functions,
             seed=seed,
             performance=performance,
         )

@@ -208,9 +208,16 @@ class EnsembleConfig(_Models):
                 f"{data.name} has {data.num_classes} classes, but a vote is kept in one byte, so "
                 f"that teachers distinguish at most {MOST_CLASSES} classes; take another method"
             )
-        if self.kind is TeacherKind.NEIGHBORS:
-            data.require_numbers(user="the distance between neighbors")
+        if self.kind in (TeacherKind.NEIGHBORS, TeacherKind.SMOOTH):
+            data.require_numbers(user="the distance between examples")
         self._check_model(data, self.kind, "ensemble.kind")
+        network = self.network_settings()
+        own = self.features is not FeatureSet.AS_THEY_ARE
+        if network is not None and own and getattr(network.model, "needs_images", False):
+            raise ValueError(
+                f"ensemble.features is {self.features}, which are vectors, but {network.model} "
+                "needs images: set ensemble.features=as_they_are, or take teachers of mlp"
+            )
 
     def _check_neighbors(self, examples: int) -> None:
         k = self.teachers

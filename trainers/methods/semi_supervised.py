@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy.linalg import svd
 from scipy.special import log_softmax, softmax
 from torch import Tensor, nn
 from torch.nn import functional
@@ -189,17 +189,21 @@ def read_answers(
     known = functions[examples].astype(np.float64)
     targets = np.eye(num_classes)[labels]
     mean = (targets.sum(0) + 1) / (len(targets) + num_classes)
-    values, vectors = eigh(known @ known.T)
+    vectors, lengths, others = svd(known, full_matrices=False)
+    values = lengths**2
     turned = vectors.T @ (targets - mean)
+    outside = targets - mean - vectors @ turned  # no function reaches it
+    beside = 1 - np.square(vectors).sum(1)
     best = (-np.inf, 0.0, 0.0)
     for ridge in _RIDGES:
-        inverse = 1 / (np.maximum(values, 0) + ridge)
-        solution = vectors @ (inverse[:, None] * turned)
-        left_out = targets - solution / (np.square(vectors) @ inverse)[:, None]
+        inverse = 1 / (values + ridge)
+        solution = vectors @ (inverse[:, None] * turned) + outside / ridge
+        weights = np.square(vectors) @ inverse + beside / ridge
+        left_out = targets - solution / weights[:, None]
         for sharpness in _SHARPNESS:
             likely = log_softmax(sharpness * left_out, axis=1)[np.arange(len(labels)), labels]
             best = max(best, (float(likely.mean()), ridge, sharpness))
     _, ridge, sharpness = best
-    solution = vectors @ (turned / (np.maximum(values, 0) + ridge)[:, None])
-    scores = functions @ (known.T @ solution).astype(np.float32) + mean
+    weights = others.T @ (turned * (lengths / (values + ridge))[:, None])
+    scores = functions @ weights.astype(np.float32) + mean
     return np.asarray(softmax(sharpness * scores, axis=1))

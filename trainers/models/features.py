@@ -485,10 +485,12 @@ def described_by_features(
     facts = json.loads(described.item())
     step = Step.restored(facts["step"], dict(zip(facts["names"], arrays, strict=True)))
     features = torch.from_numpy(found)
+    held_out = data.held_out_features
     return replace(
         data,
         train_features=features[:count],
         test_features=features[count:],
+        held_out_features=None if held_out is None else step(held_out.cpu()),
         preprocessing=data.preprocessing.then(step),
     )
 

@@ -508,7 +508,9 @@ class FewLabelsConfig(_Trained):
     encoder: FileOrPretrained | None = key(None, _ENCODER)
     epochs: Count = key(40, "Number of epochs, of `steps_per_epoch` steps each.")
     steps_per_epoch: Count | None = key(
-        None, "Steps per epoch. Null: (training examples) / batch_size, as published."
+        None,
+        "Steps per epoch. Null: (training examples) / batch_size, as published; a "
+        "semi-supervised student sees all examples in an epoch.",
     )
     batch_size: Count = key(64, "Labeled examples per step.")
     unlabeled_ratio: Count = key(7, "Unlabeled examples for each labeled one in a step (mu).")
@@ -536,6 +538,16 @@ class FewLabelsConfig(_Trained):
         0.2, "Standard deviation of the noise in strong views of tables."
     )
     masked_share: Fraction = key(0.2, "Share of the columns that strong views of tables hide.")
+
+    def check_data(self, data: "PublicData") -> None:
+        """Refuse a crop that images are too small for, as well."""
+        super().check_data(data)
+        side = min(data.train_features.shape[2:], default=0)
+        if self.padding >= side > 0:
+            raise ValueError(
+                f"padding is {self.padding}, but images of {data.name} have {side} rows or "
+                "columns; take a smaller one"
+            )
 
     def steps(self, examples: int) -> int:
         """Return the steps of an epoch where there are N training examples."""

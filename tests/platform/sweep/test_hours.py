@@ -17,10 +17,17 @@ from labeldp.platform.sweep import plan as plan_module
 from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.cost import Hours, places_on_gpu, planned_hours
 from labeldp.platform.sweep.plan import plan_of
+from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.performance import threads
+from labeldp.trainers.settings.training import (
+    FixMatchConfig,
+    LearnerConfig,
+    SemiSupervisedConfig,
+)
 from tests.platform.sweep.examples import a_sweep
+from tests.trainers.small_data import ON_CPU
 
 CIFAR = DataSize(
     num_classes=10, num_labels=50_000, has_test_split=True, shape=(3, 32, 32), num_test=10_000
@@ -165,6 +172,13 @@ def test_a_processors_rate_is_of_its_own_time(monkeypatch: pytest.MonkeyPatch) -
     with threads(2):
         found = module._measured(network, replace(CIFAR, shape=(1, 28, 28)), small.performance)
     assert found == {"rate": 2 * network.batch_size / 0.5, "bytes": 0}
+
+
+@pytest.mark.parametrize("kind", [LearnerConfig, FixMatchConfig, SemiSupervisedConfig])
+def test_a_network_that_starts_from_an_encoder_has_a_rate(kind: Any) -> None:
+    network = kind(model=ModelName.SMALL_CNN, width=2, batch_size=4, encoder="none.pt")
+    size = replace(CIFAR, shape=(3, 8, 8))
+    assert module.rate_of_steps(network, size, ON_CPU, steps=1)[0] > 0
 
 
 class Card:

@@ -269,6 +269,19 @@ def test_data_that_do_not_fit_are_refused(kind: TeacherKind) -> None:
         replace(TEACHERS_CONFIG, kind=kind).check_data(replace(data, num_classes=257))
 
 
+def test_teachers_that_need_images_or_numbers_do_not_get_vectors_or_names() -> None:
+    images, _ = digits(train=60)
+    network = replace(NETWORK, model=ModelName.SMALL_CNN)
+    config = replace(TEACHERS_CONFIG, kind=TeacherKind.NETWORK, queries=20, network=network)
+    config.check_data(images)
+    with pytest.raises(ValueError, match=r"ensemble\.features is patches, which are vectors, but"):
+        replace(config, features=FeatureSet.PATCHES).check_data(images)
+    table, _ = small_table(examples=60)
+    names = replace(table, train_features=(table.train_features > 0).long())
+    with pytest.raises(ValueError, match="the distance between examples can't use them"):
+        replace(TEACHERS_CONFIG, kind=TeacherKind.SMOOTH).check_data(names)
+
+
 # Nearest labels as teachers: who votes is public, and one label moves one vote of its queries.
 
 NEIGHBORS_CONFIG = EnsembleConfig(
@@ -337,7 +350,7 @@ def test_the_least_limit_suffices_and_identifiers_have_no_neighbors() -> None:
     data, labels = small_table(examples=300)
     votes_of(replace(NEIGHBORS_CONFIG, teachers=100, queries_per_label=25), data, labels)
     names = replace(data, train_features=(data.train_features > 0).long())
-    with pytest.raises(ValueError, match="the distance between neighbors can't use them"):
+    with pytest.raises(ValueError, match="the distance between examples can't use them"):
         votes_of(NEIGHBORS_CONFIG, names, labels)
     with pytest.raises(ValueError, match=r"queries_per_label is 3, but each of probe teachers"):
         replace(NEIGHBORS_CONFIG, kind=TeacherKind.PROBE)

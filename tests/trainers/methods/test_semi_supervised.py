@@ -8,8 +8,13 @@ import pytest
 import torch
 
 from labeldp.trainers.base import FeatureSet, ModelName
-from labeldp.trainers.methods.pate import start_student
-from labeldp.trainers.methods.pate_settings import StudentConfig, StudentKind
+from labeldp.trainers.methods.pate import start, start_student
+from labeldp.trainers.methods.pate_settings import (
+    EnsembleConfig,
+    PateConfig,
+    StudentConfig,
+    StudentKind,
+)
 from labeldp.trainers.methods.semi_supervised import (
     SemiSupervised,
     most_probable,
@@ -17,7 +22,7 @@ from labeldp.trainers.methods.semi_supervised import (
     smooth_functions,
 )
 from labeldp.trainers.settings.training import LearnerConfig, SemiSupervisedConfig
-from tests.trainers.small_data import ON_CPU, digits, small_table
+from tests.trainers.small_data import ON_CPU, digits, small_images, small_table
 
 SMALL: dict[str, Any] = {"model": ModelName.SMALL_CNN, "width": 16, "batch_size": 16}
 ON_TABLES = {**SMALL, "model": ModelName.MLP}
@@ -78,6 +83,7 @@ def test_forty_labels_do_for_more_with_all_other_examples() -> None:
             data=data,
             examples=np.arange(40),
             labels=vault.labels[:40],
+            functions=smooth_functions(config.features, data),
             seed=0,
             performance=ON_CPU,
         )
@@ -120,3 +126,21 @@ def test_data_that_do_not_fit_are_refused() -> None:
         replace(config, features=FeatureSet.PATCHES).check_data(data)
     with pytest.raises(ValueError, match=r"student.kind probe predicts from the trial's"):
         StudentConfig(features=FeatureSet.PATCHES)
+    images, _ = digits(train=50)
+    cropped = replace(config, semi_supervised=SemiSupervisedConfig(**SMALL, padding=8))
+    with pytest.raises(ValueError, match="padding is 8, but images of digits have 8 rows"):
+        cropped.check_data(images)
+
+
+def test_features_that_data_do_not_have_are_refused_before_the_answers_are_paid() -> None:
+    small, _ = small_images(examples=100, side=6)
+    kind = StudentKind.SEMI_SUPERVISED
+    student = StudentConfig(
+        kind=kind,
+        features=FeatureSet.PATCHES,
+        semi_supervised=SemiSupervisedConfig(**SMALL, padding=1),
+    )
+    config = PateConfig(ensemble=EnsembleConfig(teachers=5, queries=20), answers=9, student=student)
+    vault: Any = None  # nobody asks it
+    with pytest.raises(ValueError, match="at least 8 x 8"):
+        start(config, data=small, labels=vault, seed=0, performance=ON_CPU)
