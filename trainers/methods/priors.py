@@ -426,7 +426,7 @@ def probabilities_from(
             # Sums tell of few directions. Probabilities of more contrast than scores tell of all.
             if contrast > 1:
                 expected = along(found)
-            else:  # no more than the frequencies of the classes
+            elif first is None:  # no more than the frequencies of the classes
                 expected = np.broadcast_to(found.mean(0, dtype=np.float32), found.shape)
         return found
 

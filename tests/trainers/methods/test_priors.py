@@ -351,7 +351,14 @@ def test_random_labels_keep_their_probabilities() -> None:
     rates = 1 / (1 + np.exp(1 - features[:, 0]))
     labels = (generator.random(4000) < rates).astype(np.int64)
     directions = kernel_directions(torch.from_numpy(features), landmarks=300, seed=0)
+    known = np.column_stack((1 - rates, rates))
+    alone, both = list[float](), list[float]()
     for seed in range(5):
         found, _ = answered(directions, labels, 3.0, seed)
         assert np.abs(found[:, 1] - rates).mean() < 0.08
         assert abs(found[:, 1].mean() - labels.mean()) < 0.03
+        for before, errors in ((None, alone), (known, both)):
+            found, _ = answered(directions, labels, 300.0, seed, before)
+            errors.append(np.abs(found - known).mean())
+    # What is known before is not forgotten beside an answer of little but noise.
+    assert np.mean(both) < 0.7 * np.mean(alone)
