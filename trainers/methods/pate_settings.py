@@ -108,11 +108,15 @@ class _Models:
         return self.fixmatch if self.kind == StudentKind.FIXMATCH else None
 
     def _check_model(self, data: "PublicData", kind: str, key_of_kind: str) -> None:
-        if kind == "network":
-            self.network.check_data(data)
-        if kind == "fixmatch":
-            self.fixmatch.check_data(data)
         own = self.features is not FeatureSet.AS_THEY_ARE
+        if kind in ("network", "fixmatch"):
+            network = self.network if kind == "network" else self.fixmatch
+            network.check_data(data)
+            if own and getattr(network.model, "needs_images", False):
+                raise ValueError(
+                    f"ensemble.features is {self.features}, which are vectors, but {network.model} "
+                    "needs images: set ensemble.features=as_they_are, or take teachers of mlp"
+                )
         if own and data.kind.value != "image":
             raise ValueError(
                 f"{key_of_kind.replace('kind', 'features')} is {self.features}, which are features "
@@ -211,13 +215,6 @@ class EnsembleConfig(_Models):
         if self.kind in (TeacherKind.NEIGHBORS, TeacherKind.SMOOTH):
             data.require_numbers(user="the distance between examples")
         self._check_model(data, self.kind, "ensemble.kind")
-        network = self.network_settings()
-        own = self.features is not FeatureSet.AS_THEY_ARE
-        if network is not None and own and getattr(network.model, "needs_images", False):
-            raise ValueError(
-                f"ensemble.features is {self.features}, which are vectors, but {network.model} "
-                "needs images: set ensemble.features=as_they_are, or take teachers of mlp"
-            )
 
     def _check_neighbors(self, examples: int) -> None:
         k = self.teachers
