@@ -8,6 +8,7 @@ examples are not independent. FixMatch (arXiv:2001.07685) does without evidence;
 aligned to the shares of the classes as in ReMixMatch (arXiv:1911.09785).
 """
 
+import math
 from typing import Any, Unpack
 
 import numpy as np
@@ -27,6 +28,7 @@ from labeldp.trainers.methods.settings import (
     PriorSource,
     PriorStudentConfig,
 )
+from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.models.predictors import logits_of
 from labeldp.trainers.settings.trainer import Given, without_labels
@@ -37,6 +39,8 @@ _LEAST = 1e-6
 #: Weight of the past in the mean prediction that is aligned to the shares of the classes.
 _PAST = 0.99
 _WARMUP = 0.2
+#: Examples from which the head of a network that starts from an encoder learns first, at most.
+_OF_HEAD = 10_000
 
 
 class _MovingMean(nn.Module):
@@ -75,6 +79,17 @@ class SemiSupervised(FewLabels):
         self._evidence = (config.power * released.log()).to(self.device)
         self._shares = released.mean(0).to(self.device)
         self._mean = _MovingMean(self._shares)
+        if config.encoder is not None:
+            self._fit_head(released)
+
+    def _fit_head(self, released: Tensor) -> None:
+        # Steps led by a head that knows nothing would spoil what the encoder knows (Kumar et al.
+        # 2022, arXiv:2202.10054).
+        assert isinstance(self.network, FastCnn) and self._average is not None
+        every = math.ceil(len(released) / _OF_HEAD)
+        *_, inputs = self._predictor.features(self._features[::every])
+        self.network.fit_head(inputs.to(self.device), released[::every].to(self.device))
+        self._average.module.load_state_dict(self.network.state_dict())
 
     def _parts(self) -> dict[str, Any]:
         return {**super()._parts(), "mean": self._mean}

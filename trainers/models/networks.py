@@ -397,6 +397,9 @@ SMALLEST_SIDE = _PATCH
 _SPARED = 16
 #: The logits are divided by this: large features and a slow head, which a large rate needs.
 _HEAD_SCALE = 9.0
+#: Of a head that is fitted alone.
+_HEAD_STEPS = 60
+_HEAD_PENALTY = 5e-6
 #: New statistics of normalization count so much: weights move fast, and old ones are soon wrong.
 _NORM_MOMENTUM = 0.4
 
@@ -454,6 +457,23 @@ class FastCnn(nn.Module):
         """Map what the last block finds to logits [B, K]."""
         logits: Tensor = self.head(_largest(last)) / _HEAD_SCALE
         return logits
+
+    @torch.enable_grad()
+    def fit_head(self, inputs: Tensor, targets: Tensor) -> None:
+        """Fit the head alone: from its inputs [N, D] to probabilities of the classes [N, K]."""
+        scaled = inputs / inputs.std()
+        weights = torch.zeros_like(self.head.weight, requires_grad=True)
+        descent = torch.optim.LBFGS([weights], max_iter=_HEAD_STEPS, line_search_fn="strong_wolfe")
+
+        def cost() -> Tensor:
+            descent.zero_grad()
+            loss = -(targets * (scaled @ weights.mT).log_softmax(1)).sum(1).mean()
+            loss = loss + _HEAD_PENALTY * weights.square().sum()
+            loss.backward()  # type: ignore[no-untyped-call]
+            return loss
+
+        descent.step(cost)  # type: ignore[no-untyped-call]
+        self.head.weight.data.copy_(_HEAD_SCALE * weights / inputs.std())
 
     def described(self, x: Tensor) -> tuple[Tensor, ...]:
         """Map images [B, C, H, W] to what the second block finds in each quarter, and the third.

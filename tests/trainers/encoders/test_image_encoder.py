@@ -299,9 +299,10 @@ def test_a_network_starts_from_an_encoder_of_the_same_images(
     for each in (config, few):
         with pytest.raises(WeightsRefused, match="not trained on exactly the training images of"):
             each.check_data(other)
+    posterior = np.eye(4)[np.arange(48) % 4]
     student = SemiSupervised(
         few,
-        posterior=np.full((48, 4), 0.25),
+        posterior=posterior,
         examples=np.arange(8),
         labels=np.arange(8) % 4,
         data=data,
@@ -312,6 +313,10 @@ def test_a_network_starts_from_an_encoder_of_the_same_images(
     judge = student.predictor().network.state_dict()
     for name, value in weights.items():
         assert torch.equal(own[name], value) and torch.equal(judge[name], value)
+    # The head knows the release before the first step: of random images too, by 8 numbers each.
+    assert torch.equal(own["head.weight"], judge["head.weight"])
+    known = student.predict(data.train_features)
+    assert (known * posterior).sum(1).mean() > 0.4
 
 
 def test_a_network_starts_from_another_sets_public_labels_and_says_so(
