@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-from labeldp.trainers.data.labelled_data import PublicData, normalize
+from labeldp.trainers.data.labelled_data import FeatureKind, PublicData, normalize
 from labeldp.trainers.models.learner import Classifying, CropAndFlip
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import (
@@ -101,6 +101,8 @@ class FewLabels(Classifying):
 
     #: Whether the average of weights soon forgets the initial ones.
     _young = False
+    #: Whether mirror images, where views are mirrored, are judged beside images.
+    _both_sides = False
 
     def __init__(
         self,
@@ -120,7 +122,8 @@ class FewLabels(Classifying):
         self._labels = classes.to(self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
         average = {"decay": config.average_decay, "young": self._young}
-        self._build(config, data, initial, average=average, decay_all=False)
+        both = self._both_sides and config.flip and data.kind is FeatureKind.IMAGE
+        self._build(config, data, initial, average=average, mirrored=both, decay_all=False)
         self._labeled = ShuffledStream(len(rows), seed=streams[0])
         self._unlabeled = ShuffledStream(len(self._features), seed=streams[1])
         self._generator = torch.Generator().manual_seed(streams[2])

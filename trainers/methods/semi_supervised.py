@@ -63,6 +63,7 @@ class SemiSupervised(FewLabels):
 
     config: SemiSupervisedConfig
     _young = True  # it judges from the first steps on
+    _both_sides = True
 
     def __init__(
         self, config: SemiSupervisedConfig, *, posterior: NDArray[np.floating], **given: Any

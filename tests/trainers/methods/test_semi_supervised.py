@@ -115,6 +115,22 @@ def test_evidence_outweighs_a_network_that_knows_nothing() -> None:
     assert float(judged[0.0][:, 1].mean()) < float(judged[1.0][:, 1].mean())
 
 
+@pytest.mark.parametrize("flip", [True, False])
+def test_mirror_images_are_judged_alike_where_views_are_mirrored(flip: bool) -> None:
+    data, labels = small_images(examples=50)
+    student = SemiSupervised(
+        SemiSupervisedConfig(**SMALL, flip=flip),
+        data=data,
+        posterior=np.full((50, data.num_classes), 1 / data.num_classes),
+        examples=np.arange(9),
+        labels=labels[:9],
+        seed=0,
+        performance=ON_CPU,
+    )
+    seen, mirrored = (student.predict(x) for x in (data.test_features, data.test_features.flip(3)))
+    assert np.allclose(seen, mirrored, atol=1e-6) == flip
+
+
 def test_data_that_do_not_fit_are_refused() -> None:
     data, _ = small_table(examples=50)
     names = replace(data, train_features=(data.train_features > 0).long())
