@@ -17,7 +17,7 @@ posterior under the model's own prediction.
 along label-free features; a network learns from them; the next requests sums along those
 features and the network's own side by side; the last network is the model. Every stage uses all
 labels: their costs add up, as Gaussian noise does, in squares (`StagedMomentsConfig.mechanism`).
-`StagedStudents` has semi-supervised students for networks.
+`StagedStudents` is one semi-supervised student for all stages.
 
 >>> mechanism, uniform = RRWithPrior(epsilon=1.0), np.full((1, 3), 1 / 3)
 >>> evidence_of(np.array([1]), uniform, mechanism, RobustLoss.DEBIASED).round(3)
@@ -274,6 +274,10 @@ class LpMst(Stages):
         return self._scale * robust_loss(self._read, logits, self._evidence[rows])
 
 
+#: Share of an earlier student's predictions in the probabilities that are a later one's evidence.
+_OF_STUDENT = 0.3
+
+
 class _OnMoments(Stages):
     """Networks on moment labels: each lends its features to the question of the next one.
 
@@ -342,13 +346,27 @@ class StagedMoments(_OnMoments):
 
 
 class StagedStudents(_OnMoments):
-    """Semi-supervised students, with the probabilities as evidence."""
+    """A semi-supervised student, which goes on when the next probabilities are its evidence."""
 
     config: PriorStudentConfig
 
     def _new_learner(self) -> Classifying:
         config = replace(self.config, stages=1, epochs=self.config.stage_epochs(self.stage))
-        return student_of(self._targets.cpu().numpy(), config, **self._of_stage())
+        if self.stage:
+            config = replace(config, encoder=None)
+        student = student_of(self._targets.cpu().numpy(), config, **self._of_stage())
+        if self.stage:
+            student.go_on_from(self._current.predictor().network)
+        return student
+
+    def _ask(
+        self,
+        beside: Sequence[torch.Tensor] = (),
+        before: NDArray[np.floating] | None = None,
+    ) -> None:
+        super()._ask(beside, before)
+        if before is not None:  # no class that the student believes in is ruled out
+            self._targets.lerp_(torch.from_numpy(before).to(self._targets), _OF_STUDENT)
 
 
 def evidence_of(

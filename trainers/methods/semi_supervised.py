@@ -90,7 +90,13 @@ class SemiSupervised(FewLabels):
         every = math.ceil(len(released) / _OF_HEAD)
         *_, inputs = self._predictor.features(self._features[::every])
         self.network.fit_head(inputs.to(self.device), released[::every].to(self.device))
-        self._average.module.load_state_dict(self.network.state_dict())
+        self.go_on_from(self.network)
+
+    def go_on_from(self, network: nn.Module) -> None:
+        """Start from the weights of another student's network."""
+        assert self._average is not None
+        for own in (self.network, self._average.module):
+            own.load_state_dict(network.state_dict())
 
     def _parts(self) -> dict[str, Any]:
         return {**super()._parts(), "mean": self._mean}

@@ -1,6 +1,7 @@
 """LP-MST, staged moments and consensus: parts, prices, losses, cleaner labels, errors in stars."""
 
 import inspect
+from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,13 @@ from torch.nn import functional
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from labeldp.trainers.methods.lp_mst import evidence_of, robust_loss, stage_parts, stars_of
+from labeldp.trainers.methods.lp_mst import (
+    StagedStudents,
+    evidence_of,
+    robust_loss,
+    stage_parts,
+    stars_of,
+)
 from labeldp.trainers.methods.settings import (
     AlibiConfig,
     ConsensusConfig,
@@ -86,6 +93,20 @@ def test_staged_moments_stop_at_the_budget(
     trained(replace(config, stages=3), given)
     assert all(charge.indices is None for charge in given[1].charges())
     assert given[1].epsilon(delta=1e-5) == pytest.approx(2.0, rel=1e-6)
+
+
+def test_a_student_goes_on_when_the_next_probabilities_are_its_evidence() -> None:
+    trainer = trained(STUDENTS, digits(), epochs=2)
+    assert isinstance(trainer, StagedStudents)
+    before = trainer.predict(trainer._data.train_features)
+    kept = deepcopy(trainer._current.predictor().network.state_dict())
+    trainer._next_stage()
+    for network in (trainer._current.network, trainer._current.predictor().network):
+        assert all(torch.equal(kept[name], own) for name, own in network.state_dict().items())
+    # What the reading of noisy sums rules out, and it rules much out, the student may still say.
+    found = trainer._targets.numpy()
+    assert (found > 0.3 * before - 1e-6).all() and not (found > 0.5 * before).all()
+    assert np.allclose(found.sum(1), 1, atol=1e-4)
 
 
 def test_students_in_stages_of_counts_are_refused() -> None:
