@@ -3,7 +3,7 @@
 `python sweeps/moment_students.py` trains a small fast network on MNIST. `--preset fashion_mnist`
 has moment labels in stages instead, for such a student loses to soft labels on clothes. A student
 of cluster labels is `trainer.prior.source=clusters`. `--preset cifar10` starts from an encoder of
-the same images (docs/encoders.md), whose vectors also make the prior:
+the same images (docs/encoders.md), whose vectors also make the prior, and asks in two stages:
 
     labeldp self-supervise cifar10 --width 64 --epochs 16 --batch-size 128 -o encoder.pt
     python sweeps/moment_students.py --preset cifar10 \
@@ -11,7 +11,7 @@ the same images (docs/encoders.md), whose vectors also make the prior:
 
 docs/reproduction.md has the numbers of the first two; the third was not run at size.
 
-Hardware: two cores, minutes a trial; for CIFAR-10 three quarters of an hour of a core.
+Hardware: two cores, minutes a trial; for CIFAR-10 an hour and a half of a core.
 """
 
 from typing import Any
@@ -65,7 +65,9 @@ SWEEP = Sweep(
                 "data.name": "cifar10",
                 "trainer.prior.features": FeatureSet.AS_THEY_ARE,
                 "trainer.width": 64,
-                "trainer.epochs": 8,
+                "trainer.stages": 2,
+                "trainer.epochs": 16,
+                "trainer.earlier_epochs": 8,
                 "trainer.batch_size": 125,
                 "trainer.unlabeled_ratio": 4,
                 "trainer.learning_rate": 0.4,

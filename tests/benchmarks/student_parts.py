@@ -62,8 +62,10 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", help="parts; all if left out")
     given = parser.parse_args()
     base = {"data.name": given.data, "trainer.epsilon": given.epsilon}
-    preset = SWEEP.presets["cifar10"].changes if given.data == "cifar10" else {}
-    config = with_changes(SWEEP.base, {**preset, **base})
+    if given.data == "cifar10":
+        base = {**SWEEP.presets["cifar10"].changes, **base, "trainer.stages": 1}
+        base["trainer.epochs"] = base["trainer.earlier_epochs"]
+    config = with_changes(SWEEP.base, base)
     epochs = config.trainer.epochs
     parts: dict[str, Any] = {
         "no labeled part": {"trainer.labeled_weight": 0.0},
