@@ -352,11 +352,11 @@ class StagedStudents(_OnMoments):
 
     def _new_learner(self) -> Classifying:
         config = replace(self.config, stages=1, epochs=self.config.stage_epochs(self.stage))
-        if self.stage:
-            config = replace(config, encoder=None)
-        student = student_of(self._targets.cpu().numpy(), config, **self._of_stage())
-        if self.stage:
-            student.go_on_from(self._current.predictor().network)
+        targets = self._targets.cpu().numpy()
+        if self.stage == 0:
+            return student_of(targets, config, **self._of_stage())
+        student = student_of(targets, replace(config, encoder=None), **self._of_stage())
+        student.go_on_from(self._current.predictor().network)
         return student
 
     def _ask(

@@ -90,7 +90,7 @@ class SemiSupervised(FewLabels):
         every = math.ceil(len(released) / _OF_HEAD)
         *_, inputs = self._predictor.features(self._features[::every])
         self.network.fit_head(inputs.to(self.device), released[::every].to(self.device))
-        self.go_on_from(self.network)
+        self._average.module.load_state_dict(self.network.state_dict())
 
     def go_on_from(self, network: nn.Module) -> None:
         """Start from the weights of another student's network."""

@@ -458,7 +458,6 @@ class FastCnn(nn.Module):
         logits: Tensor = self.head(_largest(last)) / _HEAD_SCALE
         return logits
 
-    @torch.enable_grad()
     def fit_head(self, inputs: Tensor, targets: Tensor) -> None:
         """Fit the head alone: from its inputs [N, D] to probabilities of the classes [N, K]."""
         scaled = inputs / inputs.std()
@@ -469,9 +468,10 @@ class FastCnn(nn.Module):
             descent.zero_grad()
             loss = -(targets * (scaled @ weights.mT).log_softmax(1)).sum(1).mean()
             loss = loss + _HEAD_PENALTY * weights.square().sum()
-            loss.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss)
             return loss
 
+        # torch has no types here.
         descent.step(cost)  # type: ignore[no-untyped-call]
         self.head.weight.data.copy_(_HEAD_SCALE * weights / inputs.std())
 

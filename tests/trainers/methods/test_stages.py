@@ -1,7 +1,6 @@
 """LP-MST, staged moments and consensus: parts, prices, losses, cleaner labels, errors in stars."""
 
 import inspect
-from copy import deepcopy
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -99,7 +98,7 @@ def test_a_student_goes_on_when_the_next_probabilities_are_its_evidence() -> Non
     trainer = trained(STUDENTS, digits(), epochs=2)
     assert isinstance(trainer, StagedStudents)
     before = trainer.predict(trainer._data.train_features)
-    kept = deepcopy(trainer._current.predictor().network.state_dict())
+    kept = trainer._current.predictor().network.state_dict()
     trainer._next_stage()
     for network in (trainer._current.network, trainer._current.predictor().network):
         assert all(torch.equal(kept[name], own) for name, own in network.state_dict().items())
