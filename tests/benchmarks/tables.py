@@ -31,6 +31,7 @@ from sklearn.preprocessing import StandardScaler
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor
 from labeldp.platform.api.fitting import number_rows
+from labeldp.trainers.data.conversions import SECRETS, conversions
 from tests.benchmarks.amounts import rows_and_amounts
 from tests.shared_material import SHARED
 from tests.source_tree import ROOT
@@ -38,9 +39,13 @@ from tests.source_tree import ROOT
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
 PAGE = ROOT / "docs" / "tables.md"
 _FOLDER = SHARED / "data" / "tables"
+_FILES = {"adult": SHARED / "data" / "adult" / "adult.data.xz"}
+_VISITS = 100_000
 #: Name -> how it is read, the column of labels (the last one if None) and columns to leave out.
 TABLES: dict[str, tuple[dict[str, Any], Any, tuple[str, ...]]] = {
+    "adult": ({"header": None, "skipinitialspace": True, "na_values": "?"}, None, ()),
     "bank": ({"sep": ";"}, "y", ("duration",)),
+    "conversions": ({}, "bought", ("id", *SECRETS)),
     "credit": ({}, "default", ()),
     "mammography": ({"header": None}, None, ()),
     "penguins": ({}, "species", ("rownames",)),
@@ -55,15 +60,25 @@ MODELS: dict[str, Learner] = {
     "boosting": lambda: HistGradientBoostingClassifier(random_state=0),
     "logistic": lambda: make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
 }
+#: Methods of docs/python.md that a table's models learn from.
+METHODS = ("subset", "alibi", "cluster_labels", "moment_labels")
+_SEEDS_OF_METHODS = 3
 _INTRO = """# Tables
 
 The default beside randomized response with scikit-learn's models, by `make tables`: {tables} tables
-of other people, {rows:,} rows at most, 30% of them for testing, {seeds} seeds.
+of other people, {rows:,} rows at most, and 100,000 rows of the made-up `conversions`, of which 2%
+buy; 30% for testing, {seeds} seeds.
 
 - The gap is to the better of boosting and logistic regression without privacy. Both it and the
   better of the two simple ways are chosen on the test rows.
 - AUC of several classes is the mean over the classes.
 - Calibration is the mean error of the likeliest class's probability, in ten bins.
+- Methods have {few} seeds; `moment_labels` are sums.
+
+"""
+_MEANS = """## Means over tables
+
+By epsilon: the gap in AUC, the gap in log loss, calibration.
 
 """
 
@@ -112,7 +127,10 @@ def scored(predict: Callable[[], NDArray[Any]], labels: NDArray[np.int64]) -> Sc
 def table(name: str) -> tuple[pd.DataFrame, NDArray[np.int64], int]:
     """Return a table's rows, its labels as numbers [N] and the number of classes."""
     how, target, left_out = TABLES[name]
-    read = pd.read_csv(_FOLDER / f"{name}.csv.xz", **how)
+    if name == "conversions":
+        read = conversions(_VISITS, seed=0)
+    else:
+        read = pd.read_csv(_FILES.get(name, _FOLDER / f"{name}.csv.xz"), **how)
     target = read.columns[-1] if target is None else target
     rows = read[read[target].notna()]
     classes, labels = np.unique(rows[target], return_inverse=True)
@@ -132,6 +150,7 @@ def randomized(
 def measured(name: str, *, most: int, seed: int) -> Iterator[dict[str, Any]]:
     """Yield the figures of every line and epsilon on one split of a table."""
     rows, labels, classes = table(name)
+    most = _VISITS if name == "conversions" else most
     order = np.random.default_rng(seed).permutation(len(rows))[:most]
     known, tested = np.split(order, [int(0.7 * len(order))])
     prepared = number_rows(rows.iloc[known], num_classes=classes)
@@ -143,8 +162,8 @@ def measured(name: str, *, most: int, seed: int) -> Iterator[dict[str, Any]]:
         found[:, fitted.classes_] = fitted.predict_proba(others)
         return found
 
-    def ours(epsilon: float) -> NDArray[Any]:
-        model = LabelPrivateClassifier(epsilon=epsilon, classes=classes, random_state=seed)
+    def ours(epsilon: float, method: str) -> NDArray[Any]:
+        model = LabelPrivateClassifier(method, epsilon, classes=classes, random_state=seed)
         return np.asarray(
             model.fit(rows.iloc[known], labels[known]).predict_proba(rows.iloc[tested])
         )
@@ -159,7 +178,9 @@ def measured(name: str, *, most: int, seed: int) -> Iterator[dict[str, Any]]:
         noisy = randomized(labels[known], classes=classes, epsilon=epsilon, seed=seed)
         for model in MODELS:
             yield line(f"randomized response, {model}", epsilon, partial(simple, model, noisy))
-        yield line("default", epsilon, partial(ours, epsilon))
+        yield line("default", epsilon, partial(ours, epsilon, "auto"))
+        for method in METHODS if seed < _SEEDS_OF_METHODS else ():
+            yield line(method, epsilon, partial(ours, epsilon, method))
 
 
 def page(found: pd.DataFrame, *, most: int) -> str:
@@ -170,25 +191,30 @@ def page(found: pd.DataFrame, *, most: int) -> str:
     private["gap"] = ceiling["auc"] - private.auc
     private["loss"] = private.log_loss - ceiling["log_loss"]
     flat = private.reset_index()
-    text = _INTRO.format(tables=found.table.nunique(), rows=most, seeds=found.seed.nunique())
-    text += "## Means over tables\n\n"
-    text += "| epsilon | line | gap in AUC | in log loss | calibration | seconds |\n"
-    text += f"|{'---|' * 6}\n"
-    for (epsilon, line), part in flat.groupby(["epsilon", "line"]):
-        means = part[["gap", "loss", "calibration"]].mean()
-        cells = [f"{each:.3f}" for each in means] + [f"{part.seconds.mean():.1f}"]
-        text += f"| {epsilon:g} | {line} | {' | '.join(cells)} |\n"
+    tables = found.table.nunique() - 1
+    seeds = {"seeds": found.seed.nunique(), "few": _SEEDS_OF_METHODS}
+    text = _INTRO.format(tables=tables, rows=most, **seeds)
+    text += _MEANS + f"| line | {' | '.join(f'{each:g}' for each in EPSILONS)} | seconds |\n"
+    text += f"|{'---|' * (2 + len(EPSILONS))}\n"
+    # Of each table first, since methods have fewer seeds, and tables are as many for all lines.
+    figures = ["gap", "loss", "calibration", "seconds"]
+    means = flat.groupby(["line", "epsilon", "table"])[figures].mean()
+    means = means.groupby(["line", "epsilon"]).mean()
+    for line in ("default", *(f"randomized response, {each}" for each in MODELS), *METHODS):
+        of_line = means.loc[line]
+        cells = [", ".join(f"{of_line.at[each, k]:.3f}" for k in figures[:3]) for each in EPSILONS]
+        text += f"| {line} | {' | '.join(cells)} | {of_line.seconds.mean():.1f} |\n"
     text += "\n## AUC by table\n\n"
     text += "Of the default; in brackets less the better of the two simple ways.\n\n"
     text += f"| table | {' | '.join(f'{each:g}' for each in EPSILONS)} |\n"
     text += f"|{'---|' * (1 + len(EPSILONS))}\n"
     of = flat.pivot_table(index=["table", "seed", "epsilon"], columns="line", values="auc")
-    of["ahead"] = of["default"] - of.drop(columns="default").max(1)
-    means = of.groupby(["table", "epsilon"])[["default", "ahead"]].mean()
+    of["ahead"] = of["default"] - of.filter(like="randomized response").max(1)
+    by_table = of.groupby(["table", "epsilon"])[["default", "ahead"]].mean()
     for name in TABLES:
+        those = by_table.loc[name]
         cells = [
-            f"{means.loc[(name, each), 'default']:.3f} ({means.loc[(name, each), 'ahead']:+.3f})"
-            for each in EPSILONS
+            f"{those.at[each, 'default']:.3f} ({those.at[each, 'ahead']:+.3f})" for each in EPSILONS
         ]
         text += f"| {name} | {' | '.join(cells)} |\n"
     wins = int((of.ahead >= 0).sum())

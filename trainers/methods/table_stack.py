@@ -9,10 +9,10 @@ Weights under which it is least mix the models, and an exponent calibrates the m
 
 * CONSTANT: the shares of the classes. Every other model starts from them, so that a rare class is
   not lost.
-* LINEAR: logistic regression on columns in standard units.
+* LINEAR: logistic regression on columns in standard units, and on ranks of numbers.
   Beside them, on the columns of words and of sparse matrices (`SparseRows`) themselves.
   Of ordered classes also with the order in the slopes (Anderson, "Regression and ordered
-  categorical variables", 1984, with the scores given).
+  categorical variables", 1984, with the scores given), and with slopes near those.
 * KERNEL: the same on smooth functions of the columns (`SmoothFunctions`).
 * BOOSTING: trees that learn which classes a release makes likelier, for single labels. Their
   probabilities are turned back through the channel.
@@ -52,7 +52,9 @@ from labeldp.trainers.models.table_models import (
     Family,
     Inverted,
     Logistic,
+    NearOrder,
     Ordered,
+    RankedColumns,
     SparseView,
     Stack,
     StandardColumns,
@@ -328,9 +330,12 @@ _MOST_OUTPUTS = 2_000_000
 #: Strengths of the penalty on squared weights.
 _STRENGTHS = {
     "standard_columns": (100.0, 10.0, 1.0),
+    "ranked_columns": (100.0, 10.0, 1.0),
     "sparse_view": (1.5, 0.5, 0.15),
     "smooth_functions": (3.0, 0.3, 0.03),
 }
+#: Unit of what slopes near the order of the classes have of their own: a rare class tells little.
+_OWN_SLOPES = 0.3
 _MOST_STEPS = 60
 _SETTLED = 1e-6
 #: Functions of a kernel: so many at least and at most, and one for so many rows.
@@ -379,11 +384,15 @@ def scores_of(classes: Sequence[object]) -> Floats | None:
 
 
 def fit_logistic(
-    view: str, table: Table, evidence: Evidence, scores: Floats | None = None
+    view: str,
+    table: Table,
+    evidence: Evidence,
+    shape: Floats | None = None,
+    kind: type[Logistic] = Logistic,
 ) -> Logistic:
     """Return the models of a view that cost least, for each penalty.
 
-    With `scores` of ordered classes [K] a class's slopes are its score times the same slopes.
+    Slopes of K classes are penalized ones times `shape` [P, K]; without it each class has its own.
 
     The cost may have several valleys, and in some of them a rare class lies where it is not. So
     each model but the first starts where the one before ended, the first at the shares of the
@@ -396,7 +405,7 @@ def fit_logistic(
     if len(start) == 2:
         start = start[1:] - start[0]
     outputs = len(start)
-    shape = np.eye(outputs) if scores is None else scores[None]
+    shape = np.eye(outputs) if shape is None else shape
 
     def minimum(known: Evidence | Unbiased, values: Floats, strength: float) -> Any:
         def cost(values: Floats) -> tuple[float, Floats]:
@@ -426,7 +435,6 @@ def fit_logistic(
         every.append(found)
     together = np.stack(every)
     free = together[:, :-outputs].reshape(len(every), -1, len(shape))
-    kind = Logistic if scores is None else Ordered
     return kind(
         view=view,
         strengths=strengths,
@@ -612,7 +620,8 @@ def fit_and_predict(
     dense = dense_of(rows)
     views: tuple[View, ...] = ()
     if "linear" in models:
-        views += (StandardColumns.learned(dense),)
+        ranked = rows is dense and rows.shape[1] <= _MOST_COLUMNS
+        views += ((RankedColumns if ranked else StandardColumns).learned(dense),)
     if "linear" in models and isinstance(rows, SparseRows):
         views += (SparseView.learned(rows),)
     if "kernel" in models:
@@ -630,8 +639,12 @@ def fit_and_predict(
     fits = fits + [partial(fit_logistic, view.kind) for view in views]
     scores = scores_of(classes)
     if scores is not None and not text_alone:  # numbers of topics have no order that words tell
-        dense_views = [view.kind for view in views if view.kind != SparseView.kind]
-        fits += [partial(fit_logistic, kind, scores=scores) for kind in dense_views]
+        near = np.vstack([scores, _OWN_SLOPES * np.eye(len(scores))])
+        for view in views:
+            if view.kind != SparseView.kind:
+                fit = partial(fit_logistic, view.kind)
+                fits += [partial(fit, shape=scores[None], kind=Ordered)]
+                fits += [partial(fit, shape=near, kind=NearOrder)]
     fits += [
         partial(fit_trees, leaves=leaves, rounds=rounds, seed=seed) for leaves, rounds in shapes
     ]

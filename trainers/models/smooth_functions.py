@@ -73,7 +73,7 @@ class SmoothFunctions(Stored):
         knots = np.quantile(
             (sample - scales[0]) / scales[1], np.linspace(0, 1, _KNOTS), axis=0
         ).astype(np.float32)
-        knots[:, _of_two_values(sample)] = np.nan
+        knots[:, of_two_values(sample)] = np.nan
         described = _described(sample, scales, knots)
         chosen = generator.permutation(len(described))[: max(2, int(_LANDMARKS * count))]
         landmarks = described[chosen]
@@ -117,12 +117,13 @@ def blocks(count: int) -> Iterator[slice]:
     return (slice(start, start + _ROWS_AT_ONCE) for start in range(0, count, _ROWS_AT_ONCE))
 
 
-def _of_two_values(rows: Floats) -> NDArray[np.bool_]:
+def of_two_values(rows: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """Tell which columns of rows [N, D] have two values at most [D]."""
     return np.asarray(((rows == rows.min(0)) | (rows == rows.max(0))).all(0))
 
 
 def _scales(rows: Floats) -> Floats:
-    two = _of_two_values(rows)
+    two = of_two_values(rows)
     low = rows.min(0)
     scale = np.where(two, rows.max(0) - low, rows.std(0))
     center = np.where(two, low, rows.mean(0))

@@ -3,6 +3,7 @@
 They are written without code: arrays, and trees in the format of skops (`stored`).
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,7 +17,7 @@ from scipy.special import expit, softmax
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.preprocessing import SparseRows, dense_of
 from labeldp.trainers.data.stored import Kept, Stored
-from labeldp.trainers.models.smooth_functions import CLIPPED, SmoothFunctions
+from labeldp.trainers.models.smooth_functions import CLIPPED, SAMPLE, SmoothFunctions, of_two_values
 from labeldp.trainers.settings.trainer import OfAmounts, Predictor
 
 Floats = NDArray[np.float64]
@@ -25,6 +26,7 @@ Singles = NDArray[np.float32]
 #: Names of logistic models by what they see.
 _NAMES = {
     "standard_columns": "linear",
+    "ranked_columns": "linear",
     "sparse_view": "linear on sparse columns",
     "smooth_functions": "kernel",
 }
@@ -35,6 +37,8 @@ _TINY = 1e-12
 #: How far the sum of weights may be from 1.
 _ROUNDED = 1e-6
 _ROWS_AT_ONCE = 65_536
+#: Quantiles of a column, by which its numbers are ranked.
+_KNOTS = 129
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,6 +63,48 @@ class StandardColumns(Stored):
         """Return rows [N, D] in these units."""
         scaled = (np.asarray(rows, np.float32) - self.center) / self.scale
         return np.asarray(np.clip(scaled, -CLIPPED, CLIPPED))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RankedColumns(StandardColumns):
+    """Columns in standard units, and beside them the ranks of those with more than two values.
+
+    A model that is linear in both bends once, and a heavy tail or an outlier moves it little. Equal
+    numbers have their mean rank.
+
+    Attributes:
+        ranked: Places of these columns [R].
+        knots: Their quantiles [Q, R].
+    """
+
+    kind: ClassVar[str] = "ranked_columns"
+
+    ranked: NDArray[np.intp]
+    knots: Floats
+
+    @classmethod
+    def learned(cls, rows: NDArray[np.floating]) -> "RankedColumns":
+        """Measure rows [N, D]; quantiles are those of some of the rows."""
+        plain = StandardColumns.learned(rows)
+        sample = rows[:: math.ceil(len(rows) / SAMPLE)]
+        ranked = np.flatnonzero(~of_two_values(sample))
+        return cls(
+            center=plain.center,
+            scale=plain.scale,
+            ranked=ranked,
+            knots=np.quantile(sample[:, ranked], np.linspace(0, 1, _KNOTS), axis=0),
+        )
+
+    def __call__(self, rows: NDArray[np.floating]) -> Singles:
+        """Return rows [N, D] in these units, with ranks of variance 1 [N, D + R]."""
+        places = np.linspace(-math.sqrt(3), math.sqrt(3), len(self.knots))
+        ranks = []
+        for column, knots in zip(self.ranked, self.knots.T, strict=True):
+            values = rows[:, column]
+            above = np.interp(values, knots, places)
+            below = -np.interp(-values, -knots[::-1], places)
+            ranks.append((above + below) / 2)
+        return np.column_stack([super().__call__(rows), *ranks]).astype(np.float32)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -192,6 +238,14 @@ class Ordered(Logistic):
 
     kind: ClassVar[str] = "ordered"
     how: ClassVar[str] = " by order"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NearOrder(Logistic):
+    """Logistic models whose slopes of a class differ a little from those by order."""
+
+    kind: ClassVar[str] = "near_order"
+    how: ClassVar[str] = " near the order"
 
 
 def probabilities(outputs: NDArray[np.floating]) -> Floats:

@@ -21,6 +21,7 @@ from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.platform.api import fitting
 from labeldp.platform.settings.methods import sums_of_many
 from labeldp.trainers.data.conversions import SECRETS, conversions
+from labeldp.trainers.data.stored import Stored
 from labeldp.trainers.methods import table_stack
 from labeldp.trainers.methods.settings import TableStackConfig, kept_information
 from labeldp.trainers.methods.smooth_sums import groups_of_rows
@@ -32,7 +33,7 @@ from labeldp.trainers.methods.table_stack import (
     fit_stack,
     scores_of,
 )
-from labeldp.trainers.models.table_models import Inverted, Logistic, Stack, Table
+from labeldp.trainers.models.table_models import Inverted, Logistic, RankedColumns, Stack, Table
 from labeldp.trainers.models.trained_model import load_model
 
 ROWS = np.random.default_rng(0).normal(size=(900, 4))
@@ -201,6 +202,30 @@ def test_rare_ends_of_ordered_classes_learn_from_the_others(evidence: Any) -> No
         assert any("by order" in name for name, *_ in stack.models) == bool(classes)
     unordered, ordered = np.mean(ends, axis=1)
     assert ordered > 0.9 and ordered > unordered + 0.05, ends
+
+
+def test_columns_are_ranked_by_their_mean_places() -> None:
+    rows = np.array([[0.0, 1.0, 5.0], [0.0, 0.0, 5.0], [1.0, 1.0, 5.0], [1e9, 0.0, 5.0]])
+    view = RankedColumns.learned(rows)
+    assert view.ranked.tolist() == [0]  # the others have two values at most
+    ranks = view(rows)[:, -1]
+    assert ranks[0] == ranks[1] < ranks[2] < ranks[3]
+    assert ranks[3] == pytest.approx(np.sqrt(3)) and view(rows[[3]] * 2)[0, -1] == ranks[3]
+    again = Stored.restored(view.described(), view.arrays())
+    assert isinstance(again, RankedColumns) and (again(rows) == view(rows)).all()
+    uniform = np.random.default_rng(0).random((5000, 1))
+    assert RankedColumns.learned(uniform)(uniform)[:, 1].var() == pytest.approx(1, abs=0.02)
+
+
+def test_a_linear_model_learns_from_a_column_with_a_heavy_tail() -> None:
+    generator = np.random.default_rng(8)
+    tail = np.exp(4 * generator.normal(size=4000))
+    labels = ((np.log(tail) + generator.normal(size=4000)) > 0).astype(np.int64)
+    rows = np.column_stack([tail, generator.normal(size=4000)])
+    known = noisy(labels[:2000], epsilon=2.0, classes=2)
+    stack = fit_stack(rows[:2000], known, models=("constant", "linear"), seed=0)
+    assert roc_auc_score(labels[2000:], stack.predict(rows[2000:])[:, 1]) > 0.95
+    assert np.isfinite(stack.predict(rows * 1e6)).all()
 
 
 @pytest.mark.parametrize("names", [["3", "4", "5"], ["red", "rose", "white"]])
