@@ -228,6 +228,21 @@ def test_a_linear_model_learns_from_a_column_with_a_heavy_tail() -> None:
     assert np.isfinite(stack.predict(rows * 1e6)).all()
 
 
+def test_slopes_near_an_order_have_little_of_their_own() -> None:
+    scores = scores_of(range(3))
+    assert scores is not None
+    labels = np.digitize(ROWS[:, 0], [-1.0, 1.0])
+    known = noisy(labels, epsilon=1.0, classes=3)
+    stack = fit_stack(ROWS, known, models=("constant", "linear"), classes=range(3), seed=0)
+    own = {}
+    for family in stack.families:
+        if isinstance(family, Logistic):
+            slopes = family.slopes - family.slopes.mean(2, keepdims=True)
+            by_order = (slopes @ scores / 3)[..., None] * scores
+            own[family.how] = np.linalg.norm(slopes - by_order) / np.linalg.norm(by_order)
+    assert own[" by order"] < 1e-3 < own[" near the order"] < own[""] / 2, own
+
+
 @pytest.mark.parametrize("names", [["3", "4", "5"], ["red", "rose", "white"]])
 def test_the_estimator_orders_classes_that_are_numbers(names: list[str]) -> None:
     labels = np.array(names)[np.digitize(ROWS[:, 0], [-0.5, 0.5])]
