@@ -643,8 +643,8 @@ def fit_and_predict(
         for view in views:
             if view.kind != SparseView.kind:
                 fit = partial(fit_logistic, view.kind)
-                fits += [partial(fit, shape=scores[None], kind=Ordered)]
-                fits += [partial(fit, shape=near, kind=NearOrder)]
+                fits.append(partial(fit, shape=scores[None], kind=Ordered))
+                fits.append(partial(fit, shape=near, kind=NearOrder))
     fits += [
         partial(fit_trees, leaves=leaves, rounds=rounds, seed=seed) for leaves, rounds in shapes
     ]

@@ -26,7 +26,7 @@ Floats = NDArray[np.float32]
 SAMPLE = 20_000
 #: Landmarks for each function, and quantiles of a column.
 _LANDMARKS = 1.5
-_KNOTS = 129
+KNOTS = 129
 #: Squared width of the Gaussian kernel in units of the median squared distance, and the mean of the
 #: linear kernel on its diagonal, where the Gaussian one is 1: on `conversions` linear models learn
 #: as much then as from true labels, and Adult is as without a linear kernel.
@@ -71,7 +71,7 @@ class SmoothFunctions(Stored):
         sample = rows[np.sort(generator.permutation(len(rows))[:SAMPLE])].astype(np.float32)
         scales = _scales(sample)
         knots = np.quantile(
-            (sample - scales[0]) / scales[1], np.linspace(0, 1, _KNOTS), axis=0
+            (sample - scales[0]) / scales[1], np.linspace(0, 1, KNOTS), axis=0
         ).astype(np.float32)
         knots[:, of_two_values(sample)] = np.nan
         described = _described(sample, scales, knots)

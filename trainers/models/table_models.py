@@ -17,7 +17,13 @@ from scipy.special import expit, softmax
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.preprocessing import SparseRows, dense_of
 from labeldp.trainers.data.stored import Kept, Stored
-from labeldp.trainers.models.smooth_functions import CLIPPED, SAMPLE, SmoothFunctions, of_two_values
+from labeldp.trainers.models.smooth_functions import (
+    CLIPPED,
+    KNOTS,
+    SAMPLE,
+    SmoothFunctions,
+    of_two_values,
+)
 from labeldp.trainers.settings.trainer import OfAmounts, Predictor
 
 Floats = NDArray[np.float64]
@@ -37,8 +43,6 @@ _TINY = 1e-12
 #: How far the sum of weights may be from 1.
 _ROUNDED = 1e-6
 _ROWS_AT_ONCE = 65_536
-#: Quantiles of a column, by which its numbers are ranked.
-_KNOTS = 129
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -80,19 +84,19 @@ class RankedColumns(StandardColumns):
     kind: ClassVar[str] = "ranked_columns"
 
     ranked: NDArray[np.intp]
-    knots: Floats
+    knots: Singles
 
     @classmethod
     def learned(cls, rows: NDArray[np.floating]) -> "RankedColumns":
         """Measure rows [N, D]; quantiles are those of some of the rows."""
         plain = StandardColumns.learned(rows)
-        sample = rows[:: math.ceil(len(rows) / SAMPLE)]
+        sample = np.asarray(rows[:: math.ceil(len(rows) / SAMPLE)], np.float32)
         ranked = np.flatnonzero(~of_two_values(sample))
         return cls(
             center=plain.center,
             scale=plain.scale,
             ranked=ranked,
-            knots=np.quantile(sample[:, ranked], np.linspace(0, 1, _KNOTS), axis=0),
+            knots=np.quantile(sample[:, ranked], np.linspace(0, 1, KNOTS), axis=0),
         )
 
     def __call__(self, rows: NDArray[np.floating]) -> Singles:
@@ -100,7 +104,7 @@ class RankedColumns(StandardColumns):
         places = np.linspace(-math.sqrt(3), math.sqrt(3), len(self.knots))
         ranks = []
         for column, knots in zip(self.ranked, self.knots.T, strict=True):
-            values = rows[:, column]
+            values = np.asarray(rows[:, column], np.float32)  # as knots, so that equals stay equal
             above = np.interp(values, knots, places)
             below = -np.interp(-values, -knots[::-1], places)
             ranks.append((above + below) / 2)
