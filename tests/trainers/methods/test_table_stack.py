@@ -216,8 +216,6 @@ def test_columns_are_ranked_by_their_mean_places() -> None:
     tenths = np.random.default_rng(0).integers(0, 4, (500, 1)) / 10
     view = RankedColumns.learned(tenths.astype(np.float32))
     assert (view(tenths) == view(tenths.astype(np.float32))).all()
-    pixels = np.arange(256, dtype=np.uint8)[:, None]
-    assert (np.diff(RankedColumns.learned(pixels)(pixels)[:, 1]) > 0).all()
     uniform = np.random.default_rng(0).random((5000, 1))
     assert RankedColumns.learned(uniform)(uniform)[:, 1].var() == pytest.approx(1, abs=0.02)
 
