@@ -108,7 +108,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         max_labels_per_person: With `groups`, number of labels per person that share epsilon, for
             methods that release labels one by one. A public seed selects them, and the others are
             not used. Sums (`moment_labels`) use all.
-        n_jobs: Fits of a stack side by side, in threads; None for OMP_NUM_THREADS, or all cores.
+        n_jobs: Fits of a stack side by side, in threads; None for one of a small table, else for
+            OMP_NUM_THREADS, or all cores.
         keep: Columns of a DataFrame to use although they look like identifiers (`id`, or text that
             differs in nearly every row). Other such columns are left out with a warning.
         text: "tfidf" learns from the words of columns of sentences, "drop" leaves them out,
