@@ -725,8 +725,8 @@ def fit_and_predict(
     parts = [np.concatenate(found[at : at + len(fits)]) for at in range(0, len(found), len(fits))]
     seen = np.any(held_out, axis=0)
     together = np.empty((len(parts[0]), len(rows), len(evidence.shares)))
-    by_rows, by_noise = parts[: len(held_out)], parts[len(held_out) :]
-    for held, part in zip(held_out, by_rows, strict=True):
+    by_noise = parts[len(held_out) :]
+    for held, part in zip(held_out, parts[: len(held_out)], strict=True):
         together[:, held] = part
     seen_rows = int(seen.sum())
     together = np.concatenate([together[:, seen], *by_noise], axis=1)
