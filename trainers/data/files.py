@@ -197,14 +197,17 @@ def visible(text: str) -> str:
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
-def make_folder(folder: Path) -> None:
+def make_folder(folder: Path, *, mode: int = 0o755) -> None:
     """Create a folder, and those around it, that nobody but its owner writes to."""
-    with umask_of(0o022):
+    # Not by an umask, which the threads of a process share.
+    for each in (*reversed(folder.parents), folder):
+        if each.is_dir():
+            continue
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            each.mkdir(mode=mode, exist_ok=True)
         except FileExistsError:
             raise NotADirectoryError(
-                errno.ENOTDIR, "it is a file, and a folder is needed; name another", str(folder)
+                errno.ENOTDIR, "it is a file, and a folder is needed; name another", str(each)
             ) from None
 
 
@@ -239,8 +242,7 @@ def private_folder(folder: Path) -> None:
         NotOurs: Something in it is a link or belongs to another user, or users share the folder, or
             it is a home folder.
     """
-    with owner_only():
-        folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder, mode=0o700)
     here = folder.resolve()
     home = Path.home().resolve()
     if folder.stat().st_mode & stat.S_ISVTX or here == home or here in home.parents:

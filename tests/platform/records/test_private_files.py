@@ -18,6 +18,7 @@ from labeldp.trainers.data.files import (
     FileRefused,
     NotOurs,
     check_unpacked,
+    make_folder,
     memory_bytes,
     open_private,
     open_regular,
@@ -38,6 +39,23 @@ def test_everything_below_is_closed_and_the_owner_keeps_what_he_could(tmp_path: 
         (tmp_path / name).chmod(before)
     private_folder(tmp_path)
     assert [mode(tmp_path / name) for name in modes] == [0o700, 0o600, 0o700, 0o400]
+
+
+def test_folders_are_closed_without_an_umask_which_threads_share(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = os.umask(0)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "umask", None)
+            private_folder(tmp_path / "a" / "b")
+            make_folder(tmp_path / "c" / "d")
+    finally:
+        os.umask(before)
+    assert [mode(tmp_path / name) for name in ("a", "a/b", "c", "c/d")] == [0o700] * 2 + [0o755] * 2
+    (tmp_path / "c" / "file").touch()
+    with pytest.raises(NotADirectoryError, match="name another"):
+        make_folder(tmp_path / "c" / "file" / "e")
 
 
 def test_folders_of_more_than_results_are_left(
