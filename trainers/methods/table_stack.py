@@ -303,13 +303,13 @@ class CountEvidence:
         convolution-closed distributions", JMLR 2024.)
         """
         drawn = np.random.default_rng(seed).normal(size=self.counts.shape)
-        learned = self._noisier(-drawn / math.sqrt(_CHECKED_NOISE), 1 / _CHECKED_NOISE)
-        return learned, self._noisier(drawn * math.sqrt(_CHECKED_NOISE), _CHECKED_NOISE)
+        factor = math.sqrt(_CHECKED_NOISE)
+        return self._noisier(drawn, -1 / factor), self._noisier(drawn, factor)
 
-    def _noisier(self, drawn: Floats, variance: float) -> Self:
-        added = variance * np.square(self._deviations).mean(1)
+    def _noisier(self, drawn: Floats, factor: float) -> Self:
+        added = factor**2 * np.square(self._deviations).mean(1)
         return type(self)(
-            counts=self.counts + drawn * self._deviations,
+            counts=self.counts + factor * drawn * self._deviations,
             groups=self.groups,
             noise_std=np.sqrt(self.noise_std**2 + added),
         )
