@@ -54,7 +54,7 @@ from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
 from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.methods.any_model import check_learner, named_estimator
-from labeldp.trainers.methods.settings import STACKED, PriorSource
+from labeldp.trainers.methods.settings import NETWORK, STACKED, PriorSource
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
 
 
@@ -174,15 +174,18 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
         named_columns = bool(account.columns)
-        stacks = (is_table(rows_of_x) or len(rows_of_x.shape) == 2) and self._stacks(
-            len(classes), named_columns=named_columns or issparse(rows_of_x)
-        )
+        stacks = self._stacks() and (is_table(rows_of_x) or len(rows_of_x.shape) == 2)
+        # Numbers without names may be pixels or embeddings, of which a network tells many classes
+        # apart.
+        named = named_columns or issparse(rows_of_x) or bool(self.settings)
+        unnamed = stacks and not named and len(classes) >= NETWORK_CLASSES
+        stacks = stacks and not unnamed
         numbers = not is_table(rows_of_x) or all_numbers(rows_of_x)
         columns = rows_of_x.shape[1] if numbers else None
         method, reason = self._method(
             len(classes), shape=(len(places), columns), persons=groups is not None, stacks=stacks
         )
-        stacked = stacks and method.stack
+        stacked = method.stack and (stacks or (unnamed and method.alone))
         if "models" in (self.settings or {}) and not stacked:
             raise ValueError(
                 f"settings has 'models', which a stack mixes, but method {method.name!r} has a "
@@ -201,7 +204,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         rows_of_x = grouped.rows_of(rows_of_x)
         places = grouped.rows_of(places)
         most = grouped.most
-        models = self._models()
+        models: Sequence[Any] = (*self._models(), *([NETWORK] if unnamed else []))
         # Boosting fits all numbers, and takes the longest.
         rehearsed = [
             each for each in models if not (isinstance(each, str) and each == "boosting")
@@ -236,6 +239,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 return network_fits().fit(
                     config, data=some, labels=fit_labels, tell=tell, epochs=epochs
                 )
+            mixed = [
+                network_fits().in_stack(config, epochs=epochs)
+                if isinstance(each, str) and each == NETWORK
+                else each
+                for each in (models if epochs is None else rehearsed)
+            ]
             predictor, figures = fitting.fit_estimator(
                 learner,
                 method,
@@ -244,8 +253,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 data=some,
                 labels=fit_labels,
                 seed=config.seed,
-                models=models if epochs is None else rehearsed,
-                classes=classes,
+                models=mixed,
+                classes=() if unnamed else classes,  # numbers of digits have no order
                 n_jobs=self.n_jobs,
                 tell=tell,
             )
@@ -256,7 +265,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             predictor = learn(fit_labels, data.only(some), fitting.shortened(few), epochs=1)[0]
             return predictor.predict(data.train_features[some]) if by_numbers else 0
 
-        own = self.estimator is not None or models != STACKED
+        own = self.estimator is not None or self._models() != STACKED
         for rare in [False, True] if own else [False]:
             fitting.rehearse(rehearse, data.train_features, classes=len(classes), rare=rare)
         with self._paying(
@@ -379,29 +388,22 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if not isinstance(self.settings, Mapping | None):
             raise ValueError(f"settings is {self.settings!r}; give a dict of settings")
         stated = (self.settings or {}).get("models", STACKED)
+        known = (*STACKED, NETWORK)
         if isinstance(stated, str) or not isinstance(stated, Sequence) or not len(stated):
             raise ValueError(
-                f"settings['models'] is {stated!r}; give a list of {', '.join(STACKED)}, and of "
+                f"settings['models'] is {stated!r}; give a list of {', '.join(known)}, and of "
                 "classifiers"
             )
         for each in stated:
             if not isinstance(each, str):
                 check_learner(each)
-            elif each not in STACKED:
-                raise ValueError(f"settings['models'] names {each!r}; {near_miss(each, STACKED)}")
+            elif each not in known:
+                raise ValueError(f"settings['models'] names {each!r}; {near_miss(each, known)}")
         return tuple(stated)
 
-    def _stacks(self, num_classes: int, *, named_columns: bool) -> bool:
-        """Whether a stack learns from single labels and counts of a table.
-
-        Numbers without names may be pixels or embeddings, of which a network tells many classes
-        apart. Other settings than models are those of a network.
-        """
-        if self.estimator is not None:
-            return False
-        if self.settings:
-            return {*self.settings} == {"models"}
-        return named_columns or num_classes < NETWORK_CLASSES
+    def _stacks(self) -> bool:
+        """Whether a stack learns of a table; other settings than models are those of a network."""
+        return self.estimator is None and {*(self.settings or {})} <= {"models"}
 
     def _method(
         self, num_classes: int, *, shape: tuple[int, int | None], persons: bool, stacks: bool
@@ -416,7 +418,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 )
             return found, "chosen by the user"
         if stacks:
-            own = any(not isinstance(each, str) for each in self._models())
+            own = any(each not in STACKED for each in self._models())
             name, reason = choose_for_stack(
                 epsilon=self.epsilon,
                 num_classes=num_classes,

@@ -1,6 +1,7 @@
 """One fit of a method's own model in this process, by torch."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -14,6 +15,8 @@ from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Preprocessing
 from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.models.features import described_by_features
+from labeldp.trainers.models.table_models import Family
+from labeldp.trainers.models.table_network import fit_network
 from labeldp.trainers.performance import threads
 from labeldp.trainers.settings.trainer import Predictor
 
@@ -41,6 +44,19 @@ def public_rows(
         min(data.train_features.shape[2:]) >= SMALLEST_PATCHED
     )
     return described_by_features(data) if large else data
+
+
+def in_stack(config: TrialConfig, *, epochs: int | None) -> Callable[..., Family]:
+    """Return what fits the network of a method as one of the models of a stack.
+
+    `epochs` as in `fit`.
+    """
+    return partial(
+        fit_network,
+        config=config.trainer.learner(epochs=epochs or config.trainer.epochs),
+        performance=config.performance,
+        seed=config.seed,
+    )
 
 
 def fit(

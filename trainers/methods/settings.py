@@ -769,6 +769,8 @@ def chosen_release(
 
 #: Models of a stack, in the order in which they are fitted.
 STACKED = ("constant", "linear", "kernel", "boosting")
+#: A further one, of single labels.
+NETWORK = "network"
 
 #: Counts say more where a noisy label has less information than this, of 1 for a true one.
 LEAST_INFORMATION = 0.2

@@ -16,6 +16,7 @@ Weights under which it is least mix the models, and an exponent calibrates the m
 * KERNEL: the same on smooth functions of the columns (`SmoothFunctions`).
 * BOOSTING: trees that learn which classes a release makes likelier, for single labels. Their
   probabilities are turned back through the channel.
+* A network, for single labels (`table_network`).
 
 >>> evidence = LabelEvidence.of(np.log(0.1 + 0.8 * np.eye(2)[[0, 0, 1]]))
 >>> evidence.shares.round(2).tolist(), round(evidence.information, 2)
@@ -524,13 +525,8 @@ def fit_trees(
     return _inverted(trees.fit(rows[places], labels, weights), evidence, rounds)
 
 
-def fit_own(estimator: object, table: Table, evidence: Evidence, *, seed: int) -> Inverted:
+def fit_own(estimator: object, table: Table, evidence: LabelEvidence, *, seed: int) -> Inverted:
     """Return a user's classifier fitted to rows, each with one class that a release favors."""
-    if not isinstance(evidence, LabelEvidence):
-        raise ValueError(
-            "counts were released, and a classifier of your own learns from single labels: take "
-            "method='subset'"
-        )
     named = evidence.likelier.any(1)
     # A set of classes names each of them alike; the draw below takes one.
     even = evidence.likelier[named] / evidence.likelier[named].sum(1, keepdims=True)
@@ -631,8 +627,8 @@ def fit_and_predict(
     Args:
         rows: Features [N, D], or `SparseRows`.
         evidence: What the release says.
-        models: Some of `STACKED`, and classifiers of scikit-learn's kind, which only learn from
-            single labels.
+        models: Some of `STACKED`; and for single labels classifiers of scikit-learn's kind, and
+            functions that fit a family to a table and evidence.
         classes: All classes as labels name them; those that are numbers are ordered. None given
             have no order.
         seed: Of folds, landmarks and trees.
@@ -656,6 +652,11 @@ def fit_and_predict(
     trees = "boosting" in models and rows.shape[1] <= _MOST_COLUMNS and not text_alone
     shapes = tree_shapes(evidence) if trees else []
     own = [model for model in models if not isinstance(model, str)]
+    if own and not isinstance(evidence, LabelEvidence):
+        raise ValueError(
+            "counts were released, and a network or a classifier of your own learns from single "
+            "labels: take method='subset'"
+        )
 
     constant: list[Callable[[Table, Any], Family]] = [
         lambda _, known: Constant(shares=known.shares)
@@ -673,7 +674,8 @@ def fit_and_predict(
     fits += [
         partial(fit_trees, leaves=leaves, rounds=rounds, seed=seed) for leaves, rounds in shapes
     ]
-    fits += [partial(fit_own, estimator, seed=seed) for estimator in own]
+    for model in own:
+        fits.append(partial(fit_own, model, seed=seed) if hasattr(model, "fit") else model)
     if not fits:
         raise ValueError(
             "the models are boosting alone, which learns from single labels of not too many "

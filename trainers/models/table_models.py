@@ -173,6 +173,10 @@ class Family(Stored):
     def predict(self, table: Table) -> Floats:
         """Return each model's probabilities of the classes [S, N, K]."""
 
+    @abstractmethod
+    def fits(self, classes: int, kinds: set[str]) -> bool:
+        """Whether it is of so many classes, and sees one of these kinds of columns or rows."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Constant(Family):
@@ -190,6 +194,10 @@ class Constant(Family):
     def predict(self, table: Table) -> Floats:
         """As in `Family`."""
         return np.broadcast_to(self.shares, (1, len(table.rows), len(self.shares)))
+
+    def fits(self, classes: int, kinds: set[str]) -> bool:
+        """As in `Family`."""
+        return self.shares.shape == (classes,)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -222,6 +230,17 @@ class Logistic(Family):
         columns = table.columns[self.view]
         outputs = zip(self.slopes, self.offsets, strict=True)
         return np.stack([probabilities(columns @ slopes + own) for slopes, own in outputs])
+
+    def fits(self, classes: int, kinds: set[str]) -> bool:
+        """As in `Family`."""
+        shape = (len(self.strengths), 1 if classes == 2 else classes)
+        return bool(
+            self.view in kinds
+            and self.slopes.ndim == 3
+            and (len(self.slopes), self.slopes.shape[2]) == self.offsets.shape == shape
+            and np.isfinite(self.slopes).all()
+            and np.isfinite(self.offsets).all()
+        )
 
     def raised(self, powers: Floats, shares: Floats) -> "Logistic":
         """Return models whose predictions are `calibrated` with these powers [S]."""
@@ -298,6 +317,10 @@ class Inverted(Kept, Family):
         read = (found.reshape(len(found), -1) for count, found in staged if count in self.rounds)
         return np.stack([self._back(probabilities(found)) for found in read])
 
+    def fits(self, classes: int, kinds: set[str]) -> bool:
+        """As in `Family`."""
+        return self.classes == classes and self.own >= self.other >= 0
+
     def _back(self, found: Floats) -> Floats:
         every = np.zeros((len(found), self.classes))
         every[:, self.estimator.classes_] = found
@@ -331,29 +354,10 @@ class Stack(Predictor):
         """Refuse what does not fit together, as in an edited file."""
         classes = len(self.shares)
         kinds = {view.kind for view in self.views}
-        count = 0
         for family in self.families:
-            size = 1
-            right: bool | np.bool
-            if isinstance(family, Logistic):
-                size = len(family.strengths)
-                outputs = 1 if classes == 2 else classes
-                right = (
-                    family.view in kinds
-                    and family.slopes.ndim == 3
-                    and (len(family.slopes), family.slopes.shape[2]) == (size, outputs)
-                    and family.offsets.shape == (size, outputs)
-                    and np.isfinite(family.slopes).all()
-                    and np.isfinite(family.offsets).all()
-                )
-            elif isinstance(family, Inverted):
-                size = len(family.rounds) or 1
-                right = family.classes == classes and family.own >= family.other >= 0
-            else:
-                right = isinstance(family, Constant) and family.shares.shape == (classes,)
-            if not right:
+            if not family.fits(classes, kinds):
                 raise ValueError(f"a model of kind {family.kind!r} does not fit {classes} classes")
-            count += size
+        count = sum(len(family.names) for family in self.families)
         fits = self.weights.shape == self.likelihoods.shape == (count,) and self.shares.ndim == 1
         if not (fits and (self.weights >= 0).all() and abs(self.weights.sum() - 1) < _ROUNDED):
             raise ValueError(f"{len(self.weights)} weights do not fit {count} models")

@@ -254,9 +254,9 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
     `allow_code` is the module of a user's own network, which is imported then and not otherwise.
     """
     # They have kinds of their own, and load torch or scikit-learn.
-    from labeldp.trainers.models import features, predictors, table_models
+    from labeldp.trainers.models import features, predictors, table_models, table_network
 
-    del features, predictors, table_models
+    del features, predictors, table_models, table_network
 
     place = Path(folder)
     description = place / DESCRIPTION

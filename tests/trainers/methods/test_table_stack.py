@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import pearsonr
-from sklearn.datasets import make_classification
+from sklearn.datasets import make_blobs, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
@@ -35,8 +35,18 @@ from labeldp.trainers.methods.table_stack import (
     fit_stack,
     scores_of,
 )
-from labeldp.trainers.models.table_models import Inverted, Logistic, RankedColumns, Stack, Table
+from labeldp.trainers.models.table_models import (
+    Constant,
+    Inverted,
+    Logistic,
+    RankedColumns,
+    Stack,
+    Table,
+)
+from labeldp.trainers.models.table_network import fit_network
 from labeldp.trainers.models.trained_model import load_model
+from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.training import LearnerConfig
 
 ROWS = np.random.default_rng(0).normal(size=(900, 4))
 LABELS = (ROWS[:, 0] + ROWS[:, 1] > 0).astype(np.int64)
@@ -369,6 +379,41 @@ def test_models_are_chosen_and_own_ones_join() -> None:
             LabelPrivateClassifier(classes=2, settings={"models": wrong}).fit(ROWS, LABELS)
 
 
+@pytest.mark.filterwarnings("ignore:labels of these rows")
+def test_a_network_joins_where_many_classes_have_columns_without_names(tmp_path: Path) -> None:
+    rows, labels = make_blobs(1000, 3, centers=10, random_state=1)
+
+    def fitted(**given: Any) -> LabelPrivateClassifier:
+        model = LabelPrivateClassifier(epsilon=4.0, classes=10, random_state=0, **given)
+        return model.fit(rows[:600], labels[:600])
+
+    model = fitted()
+    names = {name for name, _, _ in model.models_}
+    assert {"constant", "linear, penalty 1", "network"} < names
+    assert model.score(rows[600:], labels[600:]) > 0.8
+    assert not any("order" in name for name in names), "numbers of digits have no order"
+    alone = fitted(settings={"models": ["network"]})
+    assert alone.score(rows[600:], labels[600:]) > 0.5
+    alone.save(tmp_path / "model")
+    loaded = load_model(tmp_path / "model").predict_proba(rows)
+    np.testing.assert_array_equal(loaded, alone.predict_proba(rows))
+    # Counts teach a network by itself, and so do settings of one.
+    for given in ({"method": "cluster_labels"}, {"settings": {"epochs": 3}}):
+        assert fitted(**given).models_ == []
+
+
+def test_of_a_network_that_diverges_the_shares_are_left() -> None:
+    learned = Table.of(ROWS, ())
+    family = fit_network(
+        learned,
+        noisy(LABELS, epsilon=2.0, classes=2),
+        config=LearnerConfig(epochs=2, learning_rate=1e9),
+        performance=Performance(),
+        seed=0,
+    )
+    assert isinstance(family, Constant)
+
+
 def test_classes_that_do_not_occur_and_columns_without_numbers() -> None:
     table = pd.DataFrame(ROWS, columns=list("abcd"))
     table["town"] = np.where(ROWS[:, 2] > 0, "north", "south")
@@ -419,6 +464,10 @@ def test_few_rows_and_extreme_prices_give_a_model(epsilon: float, rows: int) -> 
                 "method": "cluster_labels",
                 "settings": {"models": ["linear", KNeighborsClassifier()]},
             },
+            "take method='subset'",
+        ),
+        (
+            {"method": "cluster_labels", "settings": {"models": ["linear", "network"]}},
             "take method='subset'",
         ),
         ({"method": "moment_labels", "settings": {"models": ["linear"]}}, "has a network here"),
