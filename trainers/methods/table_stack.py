@@ -340,8 +340,9 @@ class CountEvidence:
 
 Evidence = LabelEvidence | CountEvidence
 
-#: Below this number of rows each row is predicted by models of other folds; above, one fold is.
-_FOLDED_ROWS = 20_000
+#: Below so many rows times classes each row is predicted by models of other folds; above, one fold
+#: is. Counts of any number of classes are taken as those of two.
+_FOLDED = 40_000
 _FOLDS = 4
 #: From so many single labels on models are not fitted again to all rows: those of all but so many
 #: rows know as much, in half the time.
@@ -681,8 +682,8 @@ def fit_and_predict(
             "the models are boosting alone, which learns from single labels of not too many "
             "classes and columns; add 'constant' or 'linear'"
         )
-    few = len(rows) < _FOLDED_ROWS
     labels_alone = isinstance(evidence, LabelEvidence)
+    few = len(rows) * (len(evidence.shares) if labels_alone else 2) < _FOLDED
     again = not every_row and (len(rows) < _REFITTED_ROWS or not labels_alone)
     most = _FOLDS if few or again else 2 if every_row else len(rows) // _HELD_OUT
     folds = evidence.folds(most, seed=seed)

@@ -123,7 +123,7 @@ def test_a_part_of_a_group_has_that_share_of_its_counts() -> None:
 def test_many_rows_are_learned_from_in_part_and_once(
     epsilon: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    small = {"_REFITTED_ROWS": 300, "_FOLDED_ROWS": 200, "_HELD_OUT": 100, "_MOST_OUTPUTS": 600}
+    small = {"_REFITTED_ROWS": 300, "_FOLDED": 400, "_HELD_OUT": 100, "_MOST_OUTPUTS": 600}
     for name, value in {**small, "_MOST_CELLS": 1200}.items():
         monkeypatch.setattr(table_stack, name, value)
     fitted: list[int] = []
