@@ -198,11 +198,6 @@ class PrivacyLedger:
         self._prices: list[Priced] = []
 
     @property
-    def num_labels(self) -> int:
-        """How many labels are accounted for."""
-        return len(self._group_of)
-
-    @property
     def failure_probability(self) -> float:
         """That of any charge failing, a part of delta, whichever labels it touched."""
         return failure_of(self._prices)
@@ -231,7 +226,7 @@ class PrivacyLedger:
         # Group g falls into 2g, which pays nothing, and 2g + 1. Those that have labels are numbered
         # anew without sorting: there may be millions of labels.
         part = 2 * self._group_of
-        part[check_indices(indices, self.num_labels)] += 1
+        part[check_indices(indices, len(part))] += 1
         there = np.bincount(part) > 0
         self._group_of = (np.cumsum(there) - 1)[part]
         self.histories = [

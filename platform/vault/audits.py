@@ -43,8 +43,7 @@ from labeldp.mechanisms.auditing import (
 from labeldp.mechanisms.guess_risk import guess_rise
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import all_pure
-from labeldp.mechanisms.release_store import is_of
-from labeldp.mechanisms.vault import Charge, ReleaseStore
+from labeldp.mechanisms.release_store import Charge, ReleaseStore, is_of
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.trainers.data.files import inner_folder, replacing
 

@@ -349,10 +349,7 @@ class SharedVault:
             sign_folder(self.folder, records=True)
 
     def total(
-        self,
-        *,
-        delta: float = USUAL_DELTA,
-        planned: tuple[PublicSide, Sequence[Charge]] | None = None,
+        self, *, delta: float = USUAL_DELTA, planned: _Paid | None = None
     ) -> tuple[float, float]:
         """Return the largest epsilon of a label over all fits, and the delta at which it holds.
 

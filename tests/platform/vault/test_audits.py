@@ -34,7 +34,8 @@ from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
-from labeldp.mechanisms.vault import Charge, LabelVault, MemoryStore
+from labeldp.mechanisms.release_store import Charge, MemoryStore
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.audits import (
     OwnRelease,
