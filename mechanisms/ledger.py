@@ -93,20 +93,13 @@ def stated(epsilon: float) -> float:
     """Return an epsilon as records and totals state it: without a tail, never less than it is.
 
     Noise that is calibrated to epsilon .5 costs 0.4999999999999921, which is stated as 0.5.
-
-    >>> stated(0.4999999999999921), stated(0.30000000000000004), stated(1 / 3) == 1 / 3
-    (0.5, 0.30000000000000004, True)
     """
     short = float(f"{epsilon:.12g}")
     return short if epsilon <= short <= epsilon * (1 + _LAST_BITS) else epsilon
 
 
 def shown(epsilon: float, digits: int = 4) -> str:
-    """Return an epsilon or a delta in so many digits, rounded up: what is stated holds.
-
-    >>> shown(1.00049), shown(0.4999999999999921), shown(1e-05)
-    ('1.001', '0.5', '1e-05')
-    """
+    """Return an epsilon or a delta in so many digits, rounded up: what is stated holds."""
     if not math.isfinite(epsilon):
         return f"{epsilon:g}"
     upwards = Context(prec=digits, rounding=ROUND_CEILING)
@@ -184,16 +177,13 @@ class BudgetExceeded(ValueError):
 
 
 class PrivacyLedger:
-    """The spending of every label, kept as groups of labels that share a history.
-
-    Attributes:
-        histories: The events that the labels of each group have paid [G].
-    """
+    """The spending of every label, kept as groups of labels that share a history."""
 
     def __init__(self, *, num_labels: int) -> None:
         _validate.whole(num_labels=num_labels, minimum=1)
         # These two are replaced and never changed, so that a shallow copy has its own.
         self._group_of: NDArray[np.intp] = np.zeros(num_labels, dtype=np.intp)
+        #: The events that the labels of each group have paid [G].
         self.histories: list[Counter[Event]] = [Counter()]
         self._prices: list[Priced] = []
 

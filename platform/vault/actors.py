@@ -238,9 +238,7 @@ class _Pool:
         self._starting.clear()
 
     def finished(self, until: float) -> list[_Result]:
-        """Wait until a batch comes back, with votes or without, or until an actor has started.
-
-        Nothing is returned at the time `until`.
+        """Wait for a batch, with votes or without, or for an actor to start, until a time.
 
         All that have come back meanwhile are returned with it: with a thousand actors, one question
         for each would be a thousand questions about all.

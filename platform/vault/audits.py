@@ -53,15 +53,10 @@ OwnRelease = tuple[PerLabel, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackEvidence:
-    """Confidences that attacks saw, sorted by the truth, without any label: for the owner alone.
+    """Confidences that attacks saw, sorted by the truth, without any label: for the owner alone."""
 
-    Attributes:
-        own: Confidence in each memorization canary's label [M].
-        others: Confidences in the other wrong labels [M, K - 2].
-    """
-
-    own: NDArray[np.float64]
-    others: NDArray[np.float64]
+    own: NDArray[np.float64]  # confidence in each memorization canary's label [M]
+    others: NDArray[np.float64]  # confidences in the other wrong labels [M, K - 2]
 
     def write(self, path: Path) -> None:
         """Keep it in a file that only its owner may read."""
@@ -207,8 +202,7 @@ class PlantedCanaries:
     ) -> float | None:
         """How often a reader of the model guesses planted labels, knowing which ones are wrong.
 
-        For labels drawn at random the best guess without the model is known, without
-        bias.
+        For labels drawn at random the best guess without the model is known, without bias.
         """
         if self.num_classes > 2 and self.mislabeled is not None:
             wrong = mislabeled.copy()

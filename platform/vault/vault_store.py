@@ -279,19 +279,15 @@ def behind(path: Path, missing: Sequence[Line]) -> str:
 class KeptLedger:
     """All lines of a vault on disk, which may be a copy; its secret and releases stay behind.
 
-    Attributes:
-        vault: Id of the store; empty where `path` is not there.
-        labels: Equal for stores of the same labels under the same secret. Different ones prove
-            nothing: their labels may be equal all the same.
-        charges: In the order in which they were made.
-        lines: The same as a witness knows them; two draws at one address have different ones.
+    `labels` are equal for stores of the same labels under the same secret. Different ones prove
+    nothing: their labels may be equal all the same.
     """
 
     path: Path
-    vault: str = ""
+    vault: str = ""  # id of the store; empty where `path` is not there
     labels: str = field(default="", repr=False)
-    charges: tuple[Charge, ...] = ()
-    lines: tuple[Line, ...] = field(default=(), repr=False)
+    charges: tuple[Charge, ...] = ()  # in the order in which they were made
+    lines: tuple[Line, ...] = field(default=(), repr=False)  # the same as a witness knows them
 
     @property
     def problems(self) -> tuple[str, ...]:
