@@ -114,18 +114,14 @@ def failure_of(prices: Iterable[Priced]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """The largest spending of a label, at `delta`, which is 0 where it is a sum of pure epsilons.
-
-    `epsilon_private` leaves out the lines that handed labels out as they are (`handed_out`).
-    `seeded`: whether a seed made some of the noise.
-    """
+    """The largest spending of a label, at `delta`: 0 where it is a sum of pure epsilons."""
 
     epsilon: float = 0.0
     delta: float = 0.0
-    epsilon_private: float = 0.0
+    epsilon_private: float = 0.0  # without the lines that handed labels out as they are
     releases: int = 0
-    handed_out: int = 0
-    seeded: bool = False
+    handed_out: int = 0  # lines that did
+    seeded: bool = False  # whether a seed made some of the noise
 
     def at_least(self, *others: "Total") -> "Total":
         """Return the largest of each number: the dearest total need not be so in each."""

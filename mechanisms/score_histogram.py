@@ -162,16 +162,13 @@ class ScoreCells:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated:
-    """A figure with its 95% interval; `noise` is the standard error from privacy's noise alone.
-
-    `std` is the standard error, which follows from the interval if it is not given.
-    """
+    """A figure with its 95% interval."""
 
     value: float
     low: float
     high: float
-    noise: float
-    std: float | None = None
+    noise: float  # the standard error from privacy's noise alone
+    std: float | None = None  # the standard error, unless it follows from the interval
 
     @property
     def error(self) -> float:
