@@ -267,16 +267,13 @@ def own_release(
 
 def release_figures(
     released: OwnRelease,
-    scores: NDArray[np.float64],
+    scores: NDArray[np.float64],  # the model's, of the coins [C]
     coins: CoinCanaries,
     *,
     delta: float,
     confidence: float,
 ) -> dict[str, float]:
-    """Return bounds that a model and its release prove within the family of the release's noise.
-
-    `scores` are the model's, of the coins [C].
-    """
+    """Return bounds that a model and its release prove within the family of the release's noise."""
     mechanism, values = released
     stated: dict[str, Any] = {"delta": delta, "confidence": confidence}
     right = right_guesses(scores, coins.coins)

@@ -166,10 +166,7 @@ class LabelHome:
         noise: NoiseSource,
         held_out: bool = False,
     ) -> Release:
-        """Return a release of labels to train on, as `LabelVault.release`.
-
-        Or of all `held_out` labels, which no training release touches.
-        """
+        """Return a release, as the vault's, of labels to train on, or of all `held_out` ones."""
         if held_out and self._held_out is None:
             raise ValueError(
                 "no labels are held out in this sweep; set evaluation.held_out_share to hold some "

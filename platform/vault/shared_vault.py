@@ -514,10 +514,7 @@ def _side_of(folder: Path) -> PublicSide:
 
 
 def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
-    """Return the fits of a vault on disk that released something, without a change to any file.
-
-    They are in the order of their first releases.
-    """
+    """Return the fits of a vault that released something, by their first releases, read only."""
     stores = sorted((folder / "fits").glob("*/vault.db"))
     fits = [(_side_of(store.parent), read_ledger(store)) for store in stores]
     return sorted((fit for fit in fits if fit[1].charges), key=lambda fit: fit[1].charges[0].made)
