@@ -93,20 +93,13 @@ def stated(epsilon: float) -> float:
     """Return an epsilon as records and totals state it: without a tail, never less than it is.
 
     Noise that is calibrated to epsilon .5 costs 0.4999999999999921, which is stated as 0.5.
-
-    >>> stated(0.4999999999999921), stated(0.30000000000000004), stated(1 / 3) == 1 / 3
-    (0.5, 0.30000000000000004, True)
     """
     short = float(f"{epsilon:.12g}")
     return short if epsilon <= short <= epsilon * (1 + _LAST_BITS) else epsilon
 
 
 def shown(epsilon: float, digits: int = 4) -> str:
-    """Return an epsilon or a delta in so many digits, rounded up: what is stated holds.
-
-    >>> shown(1.00049), shown(0.4999999999999921), shown(1e-05)
-    ('1.001', '0.5', '1e-05')
-    """
+    """Return an epsilon or a delta in so many digits, rounded up: what is stated holds."""
     if not math.isfinite(epsilon):
         return f"{epsilon:g}"
     upwards = Context(prec=digits, rounding=ROUND_CEILING)
@@ -121,18 +114,14 @@ def failure_of(prices: Iterable[Priced]) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Total:
-    """The largest spending of a label, at `delta`, which is 0 where it is a sum of pure epsilons.
-
-    `epsilon_private` leaves out the lines that handed labels out as they are (`handed_out`).
-    `seeded`: whether a seed made some of the noise.
-    """
+    """The largest spending of a label, at `delta`: 0 where it is a sum of pure epsilons."""
 
     epsilon: float = 0.0
     delta: float = 0.0
-    epsilon_private: float = 0.0
+    epsilon_private: float = 0.0  # without the lines that handed labels out as they are
     releases: int = 0
-    handed_out: int = 0
-    seeded: bool = False
+    handed_out: int = 0  # lines that did
+    seeded: bool = False  # whether a seed made some of the noise
 
     def at_least(self, *others: "Total") -> "Total":
         """Return the largest of each number: the dearest total need not be so in each."""
@@ -184,23 +173,15 @@ class BudgetExceeded(ValueError):
 
 
 class PrivacyLedger:
-    """The spending of every label, kept as groups of labels that share a history.
-
-    Attributes:
-        histories: The events that the labels of each group have paid [G].
-    """
+    """The spending of every label, kept as groups of labels that share a history."""
 
     def __init__(self, *, num_labels: int) -> None:
         _validate.whole(num_labels=num_labels, minimum=1)
         # These two are replaced and never changed, so that a shallow copy has its own.
         self._group_of: NDArray[np.intp] = np.zeros(num_labels, dtype=np.intp)
+        #: The events that the labels of each group have paid [G].
         self.histories: list[Counter[Event]] = [Counter()]
         self._prices: list[Priced] = []
-
-    @property
-    def num_labels(self) -> int:
-        """How many labels are accounted for."""
-        return len(self._group_of)
 
     @property
     def failure_probability(self) -> float:
@@ -231,7 +212,7 @@ class PrivacyLedger:
         # Group g falls into 2g, which pays nothing, and 2g + 1. Those that have labels are numbered
         # anew without sorting: there may be millions of labels.
         part = 2 * self._group_of
-        part[check_indices(indices, self.num_labels)] += 1
+        part[check_indices(indices, len(part))] += 1
         there = np.bincount(part) > 0
         self._group_of = (np.cumsum(there) - 1)[part]
         self.histories = [

@@ -52,17 +52,11 @@ _NUMBERS_AT_ONCE = 10_000_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
-    """Who pays for a release: each label, or each person for all of their labels.
+    """Who pays for a release: each label, or each person for all of their labels."""
 
-    Attributes:
-        persons: Number of each row's person [N]; None where each label pays for itself.
-        names: Of the persons [P].
-        kept: Places of the rows whose labels are used [M]; None for all.
-    """
-
-    persons: Persons | None = None
-    names: NDArray[np.str_] | None = None
-    kept: NDArray[np.intp] | None = None
+    persons: Persons | None = None  # number of each row's person [N]; None: labels pay
+    names: NDArray[np.str_] | None = None  # of the persons [P]
+    kept: NDArray[np.intp] | None = None  # places of the rows whose labels are used [M]; None: all
 
     @classmethod
     def of(cls, groups: object, *, count: int, most: int | None) -> "Groups":

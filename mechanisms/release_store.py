@@ -190,16 +190,9 @@ def kind_of_described(noise: object) -> NoiseKind:
 
     Anything but the operating system's entropy counts as repeatable: another name, other fields, or
     nothing at all.
-
-    >>> kind_of_described({"name": "OsEntropy", "draw": 0})
-    <NoiseKind.PLAIN: 'plain'>
-    >>> kind_of_described({"name": "OsEntropy", "draw": 0, "seed": 7}), kind_of_described(None)
-    (<NoiseKind.SEEDED: 'seeded'>, <NoiseKind.SEEDED: 'seeded'>)
     """
-    if not isinstance(noise, Mapping):
-        return NoiseKind.SEEDED
     for source in (OsEntropy, SecureEntropy):
-        if is_of(source, noise):
+        if isinstance(noise, Mapping) and is_of(source, noise):
             return source.kind
     return NoiseKind.SEEDED
 

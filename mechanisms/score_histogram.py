@@ -102,15 +102,10 @@ def sensitivity(places: NDArray[np.integer[Any]]) -> int:
 
 @dataclass(frozen=True, eq=False)
 class ScoreCells:
-    """Cells of examples by their public scores: bins of each counted class, one after another.
+    """Cells of examples by their public scores: bins of each counted class, one after another."""
 
-    Attributes:
-        scores: Probabilities of the classes [H, K].
-        places: Cell of each example and class [H, K]; -1 for the first of two classes.
-    """
-
-    scores: Numbers
-    places: NDArray[np.int64]
+    scores: Numbers  # probabilities of the classes [H, K]
+    places: NDArray[np.int64]  # cell of each example and class [H, K]; -1 for the first of two
 
     @classmethod
     def of(cls, scores: Array, *, epsilon: float) -> "ScoreCells":
@@ -167,16 +162,13 @@ class ScoreCells:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimated:
-    """A figure with its 95% interval; `noise` is the standard error from privacy's noise alone.
-
-    `std` is the standard error, which follows from the interval if it is not given.
-    """
+    """A figure with its 95% interval."""
 
     value: float
     low: float
     high: float
-    noise: float
-    std: float | None = None
+    noise: float  # the standard error from privacy's noise alone
+    std: float | None = None  # the standard error, unless it follows from the interval
 
     @property
     def error(self) -> float:

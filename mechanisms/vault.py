@@ -27,18 +27,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.ledger import (
     Budget,
     BudgetExceeded,
+    Priced,
     PrivacyLedger,
     check_indices,
     ledger_of,
 )
 from labeldp.mechanisms.persons import Persons, event_of_persons
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, generator_for
+from labeldp.mechanisms.release_store import Charge as Charge
 from labeldp.mechanisms.release_store import (
-    Charge,
     MemoryStore,
     ReleaseStore,
     address,
@@ -46,30 +46,13 @@ from labeldp.mechanisms.release_store import (
     describe,
 )
 
-__all__ = [
-    "Charge",
-    "LabelVault",
-    "Mechanism",
-    "MemoryStore",
-    "Release",
-    "ReleaseStore",
-    "Shard",
-]
 
+class Mechanism(Priced, Protocol):
+    """The vault's view of a mechanism: a frozen dataclass with a price and a release.
 
-class Mechanism(Protocol):
-    """The vault's view of a mechanism: a frozen dataclass with a price and a release."""
-
-    @property
-    def event(self) -> Event:
-        """The cost of one release for each label that it touches."""
-
-    @property
-    def failure_probability(self) -> float:
-        """The probability that a release costs more than `event`, in [0, 1), taken off delta.
-
-        It has no default: a mechanism that declares none is refused.
-        """
+    The price is of one release, for each label that it touches. One that declares no
+    `failure_probability`, in [0, 1), is refused: it has no default.
+    """
 
     @property
     def release(self) -> Callable[..., Any]:

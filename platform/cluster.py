@@ -134,10 +134,7 @@ def connected(address: str | None) -> Iterator[Capacity]:
 
 @contextmanager
 def _authentication_kept() -> Iterator[None]:
-    """Undo what a private cluster does to this process: Ray demands a token from then on.
-
-    The driver would demand one of a later cluster that has none.
-    """
+    """Undo that Ray demands a token after a private cluster, also of one that has none."""
     before = os.environ.get(AUTH_MODE_ENV_VAR)
     try:
         yield

@@ -121,13 +121,6 @@ class TrialRecord:
     """The result of a trial in plain values, so that it is JSON.
 
     Reports and tracking use records without checking them again, so each field is checked here.
-
-    Attributes:
-        reason: Why it did not finish; empty if it did.
-        over_budget: Whether it failed because a release would have exceeded the budget.
-        curves: One mapping per epoch.
-        seconds: Wall time.
-        stopped_early: Epochs after which a sweep's `stop` ended it; 0 where nothing did.
     """
 
     hash: str
@@ -135,15 +128,15 @@ class TrialRecord:
     config: Mapping[str, Any]
     point: Mapping[str, Any]
     finished: bool
-    reason: str = ""
-    over_budget: bool = False
+    reason: str = ""  # why it did not finish; empty if it did
+    over_budget: bool = False  # whether a release would have exceeded the budget
     metrics: Mapping[str, _Number] = field(default_factory=dict)
-    curves: list[dict[str, int | float]] = field(default_factory=list)
+    curves: list[dict[str, int | float]] = field(default_factory=list)  # one mapping per epoch
     release_keys: list[str] = field(default_factory=list)
-    seconds: _Number = 0.0
+    seconds: _Number = 0.0  # wall time
     git_commit: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
-    stopped_early: int = 0
+    stopped_early: int = 0  # epochs after which a sweep's `stop` ended it; 0 where nothing did
     features: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -208,40 +201,28 @@ def first_wrong(error: Exception) -> str:
 
 @dataclass(frozen=True, kw_only=True, config=_STRICT)
 class SweepIdentity:
-    """Facts of a sweep that trials' records lack: `sweep.json`, whose keys are these fields.
+    """Facts of a sweep that trials' records lack: `sweep.json`, whose keys are these fields."""
 
-    Attributes:
-        format: Of the whole folder; counted up when an older version could not read it any more.
-        sweep_id: Tag of its run in tracking, wherever the folder is moved.
-        fingerprint: Of the public data.
-        path: Where the folder was when it was last opened.
-        tracking_uri: The store of that run, without passwords.
-        count_epsilon: Default price of a count of right answers.
-        teachers_reused: Teachers of that start whose votes were stored already.
-        learned_epsilon: Of a sweep that learns: the plan's epsilon, of all trials with noise.
-        learned_counts: Likewise, of their counts on held-out labels alone.
-        learned_delta: At which both hold.
-        learned_releases: Whether an axis that is searched touches a release.
-    """
-
-    format: int | None = None
+    format: int | None = None  # of the folder; counted up when an older version can't read it
     sweep: str | None = None
-    sweep_id: str | None = None
-    fingerprint: str | None = None
+    sweep_id: str | None = None  # tag of its run in tracking, wherever the folder is moved
+    fingerprint: str | None = None  # of the public data
     vault: str | None = None
-    path: str | None = None
+    path: str | None = None  # where the folder was when it was last opened
     parent_run_id: str | None = None
-    tracking_uri: str | None = None
+    tracking_uri: str | None = None  # the store of that run, without passwords
     num_labels: int | None = None
     held_out_labels: int | None = None
     choose_by: Annotated[ChooseBy, Field(strict=False)] | None = None
-    count_epsilon: float | None = None
+    count_epsilon: float | None = None  # default price of a count of right answers
     teachers_trained: int | None = None
-    teachers_reused: int | None = None
+    teachers_reused: int | None = None  # teachers of that start whose votes were stored already
+    # Of a sweep that learns: the plan's epsilon, of all trials with noise; of their counts on
+    # held-out labels alone; and the delta at which both hold.
     learned_epsilon: float | None = None
     learned_counts: float | None = None
     learned_delta: float | None = None
-    learned_releases: bool | None = None
+    learned_releases: bool | None = None  # whether an axis that is searched touches a release
 
     def __bool__(self) -> bool:
         return bool(self.to_json())
@@ -377,14 +358,10 @@ class ResultsFolder:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptResults:
-    """The content of a results folder.
-
-    Attributes:
-        identity: Content of `sweep.json`; empty where there is none.
-    """
+    """The content of a results folder."""
 
     path: Path
-    identity: SweepIdentity
+    identity: SweepIdentity  # content of `sweep.json`; empty where there is none
     records: Mapping[str, TrialRecord]
 
     @property

@@ -122,9 +122,7 @@ class Tracker:
     """One sweep's runs in a tracking store."""
 
     def __init__(self, *, uri: str, experiment: str) -> None:
-        """Open the store; create it and the experiment if they do not exist.
-
-        This happens before the first trial.
+        """Open the store, before any trial; create it and the experiment if they do not exist.
 
         Raises:
             ValueError: The store has a newer schema, is not writable or does not answer.

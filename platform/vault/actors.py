@@ -110,9 +110,7 @@ def train_ensemble(
     until: float = math.inf,
     say: Callable[[str], None] = lambda line: None,
 ) -> int:
-    """Train the teachers whose votes are missing from the journal, and journal their votes.
-
-    Returns how many were trained.
+    """Train the teachers whose votes the journal lacks, keep these there, and return how many.
 
     Args:
         vote: Trains teachers and returns their votes.
@@ -238,9 +236,7 @@ class _Pool:
         self._starting.clear()
 
     def finished(self, until: float) -> list[_Result]:
-        """Wait until a batch comes back, with votes or without, or until an actor has started.
-
-        Nothing is returned at the time `until`.
+        """Wait for a batch, with votes or without, or for an actor to start, until a time.
 
         All that have come back meanwhile are returned with it: with a thousand actors, one question
         for each would be a thousand questions about all.
@@ -339,10 +335,9 @@ class HomeActor:
 
 
 def start_home(labels: SecretLabels, **settings: Any) -> LabelHome:
-    """Start the home beside the driver and return its proxy; arguments as for `LabelHome`.
+    """Start the home beside the driver, where its store is; arguments as for `LabelHome`.
 
-    It stays on the driver's node, where the store is, and requests no core: it waits most of the
-    time. Ray keeps the arguments, so that it can be made again if its process dies.
+    Ray keeps the arguments, so that it can be made again if its process dies. Returns its proxy.
     """
     actor = beside_driver(HomeActor, max_restarts=DEATHS_ALLOWED, max_task_retries=DEATHS_ALLOWED)
     held_out = None if labels.held_out is None else _small(labels.held_out, labels.num_classes)

@@ -43,8 +43,7 @@ from labeldp.mechanisms.auditing import (
 from labeldp.mechanisms.guess_risk import guess_rise
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.ledger import all_pure
-from labeldp.mechanisms.release_store import is_of
-from labeldp.mechanisms.vault import Charge, ReleaseStore
+from labeldp.mechanisms.release_store import Charge, ReleaseStore, is_of
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.trainers.data.files import inner_folder, replacing
 
@@ -54,15 +53,10 @@ OwnRelease = tuple[PerLabel, NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class AttackEvidence:
-    """Confidences that attacks saw, sorted by the truth, without any label: for the owner alone.
+    """Confidences that attacks saw, sorted by the truth, without any label: for the owner alone."""
 
-    Attributes:
-        own: Confidence in each memorization canary's label [M].
-        others: Confidences in the other wrong labels [M, K - 2].
-    """
-
-    own: NDArray[np.float64]
-    others: NDArray[np.float64]
+    own: NDArray[np.float64]  # confidence in each memorization canary's label [M]
+    others: NDArray[np.float64]  # confidences in the other wrong labels [M, K - 2]
 
     def write(self, path: Path) -> None:
         """Keep it in a file that only its owner may read."""
@@ -208,8 +202,7 @@ class PlantedCanaries:
     ) -> float | None:
         """How often a reader of the model guesses planted labels, knowing which ones are wrong.
 
-        For labels drawn at random the best guess without the model is known, without
-        bias.
+        For labels drawn at random the best guess without the model is known, without bias.
         """
         if self.num_classes > 2 and self.mislabeled is not None:
             wrong = mislabeled.copy()
@@ -274,16 +267,13 @@ def own_release(
 
 def release_figures(
     released: OwnRelease,
-    scores: NDArray[np.float64],
+    scores: NDArray[np.float64],  # the model's, of the coins [C]
     coins: CoinCanaries,
     *,
     delta: float,
     confidence: float,
 ) -> dict[str, float]:
-    """Return bounds that a model and its release prove within the family of the release's noise.
-
-    `scores` are the model's, of the coins [C].
-    """
+    """Return bounds that a model and its release prove within the family of the release's noise."""
     mechanism, values = released
     stated: dict[str, Any] = {"delta": delta, "confidence": confidence}
     right = right_guesses(scores, coins.coins)

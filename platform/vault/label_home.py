@@ -38,15 +38,8 @@ from labeldp.mechanisms.pate.releases import (
 )
 from labeldp.mechanisms.persons import Persons
 from labeldp.mechanisms.randomness import NoiseSource
-from labeldp.mechanisms.vault import (
-    Charge,
-    LabelVault,
-    Mechanism,
-    MemoryStore,
-    Release,
-    ReleaseStore,
-    Shard,
-)
+from labeldp.mechanisms.release_store import Charge, MemoryStore, ReleaseStore
+from labeldp.mechanisms.vault import LabelVault, Mechanism, Release, Shard
 from labeldp.platform.records.results import write_json
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.settings.metrics import PRIVATE_PREFIX
@@ -93,7 +86,7 @@ class LabelHome:
         shared_coins: bool = False,
         fingerprint: str,
         budget: Budget | None,
-        authority: bytes | None = None,
+        authority: bytes,
     ) -> None:
         """Plant the canaries and lock the labels away.
 
@@ -106,7 +99,7 @@ class LabelHome:
             shared_coins: Whether these sweeps share coins: teachers learn from planted labels.
             fingerprint: Hash of the public features.
             budget: The most that any label of the vault may pay.
-            authority: The token for figures and shards; without one nobody gets either.
+            authority: The token for figures and shards.
         """
         self._results = store.parent if isinstance(store, Path) else None
         if isinstance(store, Path):
@@ -173,10 +166,7 @@ class LabelHome:
         noise: NoiseSource,
         held_out: bool = False,
     ) -> Release:
-        """Return a release of labels to train on, as `LabelVault.release`.
-
-        Or of all `held_out` labels, which no training release touches.
-        """
+        """Return a release, as the vault's, of labels to train on, or of all `held_out` ones."""
         if held_out and self._held_out is None:
             raise ValueError(
                 "no labels are held out in this sweep; set evaluation.held_out_share to hold some "
@@ -460,7 +450,7 @@ class LabelHome:
         )
 
     def _check(self, authority: bytes) -> None:
-        if self._authority is None or not hmac.compare_digest(authority, self._authority):
+        if not hmac.compare_digest(authority, self._authority):
             raise ValueError(
                 "only the driver may read figures and shards: they are made of true labels, which "
                 "a trial must not learn; read the driver's records"

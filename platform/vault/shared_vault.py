@@ -8,10 +8,8 @@ label where fits name the label of each row, and as if one label had been in all
 do. Equal features under other names are taken for the same people, in any order and table: a
 mistake in the names costs nobody their privacy.
 
-A vault that holds the labels itself hands out tokens, which `fit` takes in place of labels.
-
-A vault counts labels or persons, never both: payments of single labels do not
-bound those of a person.
+A vault that holds the labels itself hands out tokens, which `fit` takes in place of labels. Each
+counts labels or persons, never both: payments of single labels do not bound those of a person.
 """
 
 import hashlib
@@ -62,26 +60,22 @@ _TRIAL = "0"
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class PublicSide:
-    """Public facts about the labels of a fit.
+    """Public facts about the labels of a fit, or about the persons who pay in place of labels.
 
-    Digests of the features and of the classes in order, the number of labels, the name of each
-    row's label, which means the same in every fit [N] (None where nobody names them), and the
-    canaries that an audit plants. Where persons with several labels pay, they stand in place of the
-    labels; `grouping` is a digest of whose each row is, and `kept` the most rows of each that are
-    used. `values` [2, M] are a digest of the features of each row by value, and the place of its
-    label, or person, among the names: what equal features paid under other names counts.
+    `values` [2, M] are a digest of the features of each row by value, and the place of its label,
+    or person, among the names: what equal features paid under other names counts.
     """
 
     #: Begins the `classes` of choices between pairs, which the ledger counts as pairs.
     CHOICES: ClassVar[str] = "which of two is preferred"
 
-    rows: str
-    classes: str
+    rows: str  # digest of the features
+    classes: str  # the classes in order, or a digest of them
     num_labels: int
-    people: NDArray[Any] | None = None
-    planted: str = ""
-    grouping: str = ""
-    kept: int = 0
+    people: NDArray[Any] | None = None  # name of each label [N], which means it in every fit
+    planted: str = ""  # the canaries that an audit plants
+    grouping: str = ""  # digest of whose each row is, where persons pay
+    kept: int = 0  # the most rows of a person that are used
     values: NDArray[np.uint64] | None = None
 
     def __post_init__(self) -> None:
@@ -349,16 +343,12 @@ class SharedVault:
             sign_folder(self.folder, records=True)
 
     def total(
-        self,
-        *,
-        delta: float = USUAL_DELTA,
-        planned: tuple[PublicSide, Sequence[Charge]] | None = None,
+        self, *, delta: float = USUAL_DELTA, planned: _Paid | None = None
     ) -> tuple[float, float]:
         """Return the largest epsilon of a label over all fits, and the delta at which it holds.
 
         This delta is 0 where the sum of pure releases is the smaller total, and above `delta` if
-        failures need more.
-        `planned` charges of a public side are added.
+        failures need more. `planned` charges of a public side are added.
         """
         paid = self._paid()
         if planned is not None and planned[1]:
@@ -524,10 +514,7 @@ def _side_of(folder: Path) -> PublicSide:
 
 
 def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
-    """Return the fits of a vault on disk that released something, without a change to any file.
-
-    They are in the order of their first releases.
-    """
+    """Return the fits of a vault that released something, by their first releases, read only."""
     stores = sorted((folder / "fits").glob("*/vault.db"))
     fits = [(_side_of(store.parent), read_ledger(store)) for store in stores]
     return sorted((fit for fit in fits if fit[1].charges), key=lambda fit: fit[1].charges[0].made)

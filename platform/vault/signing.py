@@ -192,7 +192,6 @@ def verify(folder: Path, *, key: str | None = None) -> dict[str, Any]:
             f"signs the folders that it writes if {VARIABLE} names a key"
         )
     wanted = None if key is None else public_key(key)
-    now: dict[str, str] = {}
     facts: dict[str, Any] = {name: [] for name in ("damaged", "edited", "removed", "added")}
     try:
         found = Signature.model_validate_json(read_bytes(path, most_bytes=_MOST_BYTES))

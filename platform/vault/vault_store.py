@@ -30,9 +30,8 @@ import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.release_store import OtherLabels, read_event, write_event
-from labeldp.mechanisms.vault import Charge
-from labeldp.platform.vault.witness import Line, Witness, not_among, state_folder
+from labeldp.mechanisms.release_store import Charge, OtherLabels, read_event, write_event
+from labeldp.platform.vault.witness import Line, Witness, database, not_among, state_folder
 from labeldp.trainers.data.files import (
     NotOurs,
     inner_folder,
@@ -114,7 +113,7 @@ class SqliteStore:
         with _explained(path):
             # The salt and the releases' noise protect the labels: nobody else may read the file.
             private_file(path)
-            with self._connection() as connection:
+            with database(path) as connection:
                 # Created and filled in one transaction, so that two processes that open a new
                 # store together agree on its salt.
                 connection.execute("BEGIN IMMEDIATE")
@@ -143,7 +142,7 @@ class SqliteStore:
         own = self.lines()
         if (missing := not_among(known, own)) and not moved:
             raise StoreUnusable(behind(self.path, missing))
-        with _explained(self.path), self._connection() as connection:
+        with _explained(self.path), database(self.path) as connection:
             witnesses = {row[0] for row in connection.execute("SELECT * FROM known_to")}
             elsewhere = witnesses and self._witness.id not in witnesses
             if elsewhere and own and not moved:
@@ -160,27 +159,13 @@ class SqliteStore:
         self._witness.add(self._vault, not_among(own, known))
         self.charge_lost(missing)
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        # One connection for each use: nothing is left open, and any thread may use it.
-        connection = sqlite3.connect(self.path, timeout=60, isolation_level=None)
-        try:
-            # A release is handed out when this returns: a charge must survive a power failure by
-            # then.
-            connection.execute("PRAGMA synchronous = FULL")
-            yield connection
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-        finally:
-            connection.close()  # without COMMIT: rolled back
-
     def salt(self) -> bytes:
         """Return the store's secret random bytes."""
         return bytes(self._salt)
 
     def bind(self, labels_digest: str) -> None:
         """Tie a new store to the labels of this digest; refuse one with releases of others."""
-        with _explained(self.path), self._connection() as connection:
+        with _explained(self.path), database(self.path) as connection:
             connection.execute("BEGIN IMMEDIATE")
             connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))
             bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
@@ -195,7 +180,7 @@ class SqliteStore:
         query = "SELECT content FROM releases WHERE key = ?"
         further = "SELECT content FROM release_parts WHERE key = ? ORDER BY part"
         with _explained(self.path):
-            with self._connection() as connection:
+            with database(self.path) as connection:
                 row = connection.execute(query, (key,)).fetchone()
                 parts = connection.execute(further, (key,)).fetchall()
             if row is None:
@@ -212,7 +197,7 @@ class SqliteStore:
         # Lines are only ever added, so each is read once: a long sweep needs them all the time.
         with self._reading, _explained(self.path):
             read_up_to = self._lines[-1].position if self._lines else 0
-            with self._connection() as connection:
+            with database(self.path) as connection:
                 rows = connection.execute(_LINES, (read_up_to,)).fetchall()
             for row in rows:
                 self._charges.append(_charge_of_row(row))
@@ -224,7 +209,7 @@ class SqliteStore:
         # To everybody: a witness does not know which labels a line touched.
         rows = [(x.lost_key, x.event, None, x.mechanism, x.failure_probability) for x in lost]
         if rows:
-            with _explained(self.path), self._connection() as connection:
+            with _explained(self.path), database(self.path) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 connection.executemany(f"INSERT OR IGNORE {_ADDED}", rows)
             self._witness.add(self._vault, self.lines())
@@ -241,7 +226,7 @@ class SqliteStore:
         mechanism = json.dumps(charge.mechanism)
         content = memoryview(_write_array(values))
         try:
-            with self._connection() as connection:
+            with database(self.path) as connection:
                 # The write lock before the question, so that nobody adds a line between both.
                 connection.execute("BEGIN IMMEDIATE")
                 if lines != connection.execute("SELECT count(*) FROM charges").fetchone()[0]:
@@ -294,19 +279,15 @@ def behind(path: Path, missing: Sequence[Line]) -> str:
 class KeptLedger:
     """All lines of a vault on disk, which may be a copy; its secret and releases stay behind.
 
-    Attributes:
-        vault: Id of the store; empty where `path` is not there.
-        labels: Equal for stores of the same labels under the same secret. Different ones prove
-            nothing: their labels may be equal all the same.
-        charges: In the order in which they were made.
-        lines: The same as a witness knows them; two draws at one address have different ones.
+    `labels` are equal for stores of the same labels under the same secret. Different ones prove
+    nothing: their labels may be equal all the same.
     """
 
     path: Path
-    vault: str = ""
+    vault: str = ""  # id of the store; empty where `path` is not there
     labels: str = field(default="", repr=False)
-    charges: tuple[Charge, ...] = ()
-    lines: tuple[Line, ...] = field(default=(), repr=False)
+    charges: tuple[Charge, ...] = ()  # in the order in which they were made
+    lines: tuple[Line, ...] = field(default=(), repr=False)  # the same as a witness knows them
 
     @property
     def problems(self) -> tuple[str, ...]:

@@ -34,23 +34,14 @@ CREATE TABLE IF NOT EXISTS places (vault TEXT PRIMARY KEY, path TEXT NOT NULL);
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A line of a ledger: enough to recognize it, and to charge it to everybody.
+    """A line of a ledger: enough to recognize it, and to charge it to everybody."""
 
-    Attributes:
-        store: Id of its store; a shared vault has several.
-        position: From 1, in its store.
-        digest: Of all that the line says.
-        key: Of its release.
-        event: Its price, as JSON.
-        mechanism: Name and parameters, as JSON.
-    """
-
-    store: str
-    position: int
-    digest: str
-    key: str
-    event: str
-    mechanism: str
+    store: str  # id of its store; a shared vault has several
+    position: int  # from 1, in its store
+    digest: str  # of all that the line says
+    key: str  # of its release
+    event: str  # its price, as JSON
+    mechanism: str  # name and parameters, as JSON
     failure_probability: float
 
     @property
@@ -91,7 +82,7 @@ class Witness:
             if not self._path.exists():
                 private_folder(folder)
             private_file(self._path)
-            with self._connection() as connection:
+            with database(self._path) as connection:
                 connection.execute("BEGIN IMMEDIATE")
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
@@ -101,16 +92,6 @@ class Witness:
                 )
                 (self.id,) = connection.execute("SELECT id FROM state").fetchone()
 
-    @contextmanager
-    def _connection(self) -> Iterator[sqlite3.Connection]:
-        opened = closing(sqlite3.connect(self._path, timeout=60, isolation_level=None))
-        with _explained(), opened as connection:
-            # A witness that forgets a line in a power failure would call the vault complete.
-            connection.execute("PRAGMA synchronous = FULL")
-            yield connection
-            if connection.in_transaction:
-                connection.execute("COMMIT")
-
     def of_store(self, store: str) -> list[Line]:
         """Return the known lines of a store."""
         return self._lines("store = ?", store)
@@ -118,7 +99,7 @@ class Witness:
     def of_vault(self, vault: str, *, at: Path) -> list[Line]:
         """Return the known lines of all stores of a vault, and of others that were last `at` it."""
         place = (vault, str(at.resolve()))
-        with self._connection() as connection:
+        with _explained(), database(self._path) as connection:
             query = "SELECT * FROM places WHERE vault = ? AND path = ?"
             if vault and not connection.execute(query, place).fetchone():
                 connection.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", place)
@@ -128,7 +109,7 @@ class Witness:
 
     def vault_of(self, store: str) -> str | None:
         """Return the vault that has a store; None where none is known."""
-        with self._connection() as connection:
+        with _explained(), database(self._path) as connection:
             query = "SELECT vault FROM lines WHERE store = ?"
             found = connection.execute(query, (store,)).fetchone()
         return found and str(found[0])
@@ -141,7 +122,7 @@ class Witness:
         rows = list(lines)
         if not rows:
             return True
-        with self._connection() as connection:
+        with _explained(), database(self._path) as connection:
             # The write lock first: of two processes that ask for one place, one must see the
             # other's line.
             connection.execute("BEGIN IMMEDIATE")
@@ -157,9 +138,21 @@ class Witness:
     def _lines(self, condition: str, *values: str | int) -> list[Line]:
         columns = tuple(Line.__dataclass_fields__)
         query = f"SELECT {', '.join(columns)} FROM lines WHERE {condition} ORDER BY store, position"
-        with self._connection() as connection:
+        with _explained(), database(self._path) as connection:
             rows = connection.execute(query, values).fetchall()
         return [Line(**dict(zip(columns, row, strict=True))) for row in rows]
+
+
+@contextmanager
+def database(path: Path) -> Iterator[sqlite3.Connection]:
+    """Open a database for one use: nothing is left open, and any thread may use it."""
+    with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as connection:
+        # A release is handed out when this returns: its charge, and the witness of it, must survive
+        # a power failure by then.
+        connection.execute("PRAGMA synchronous = FULL")
+        yield connection
+        if connection.in_transaction:
+            connection.execute("COMMIT")  # without it: rolled back
 
 
 @contextmanager

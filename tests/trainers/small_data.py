@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from labeldp.mechanisms.pate.aggregators import InteractiveGNMax
 from labeldp.mechanisms.pate.releases import PateAnswers
 from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.mechanisms.vault import LabelVault, MemoryStore, Release
+from labeldp.mechanisms.release_store import MemoryStore
+from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.pate_settings import EnsembleConfig

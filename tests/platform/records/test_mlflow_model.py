@@ -133,14 +133,12 @@ def test_arrays_lie_on_the_disk_once(tmp_path: Path) -> None:
         assert path.is_dir() or str(tmp_path).encode() not in path.read_bytes()
 
 
-@pytest.mark.parametrize("seeded", [False, True])
-def test_a_model_without_fresh_noise_is_private(seeded: bool, tmp_path: Path) -> None:
-    if seeded:
-        folder = kept(tmp_path, noise=NoiseKind.SEEDED)
-        tracker, run_id = closed_child(tmp_path, folder, noise_seed=7)
-    else:
-        folder = kept(tmp_path, epsilon=math.inf)
-        tracker, run_id = closed_child(tmp_path, folder, epsilon=math.inf)
+@pytest.mark.parametrize(
+    ("origin", "trial"),
+    [({"noise": NoiseKind.SEEDED}, {"noise_seed": 7}), ({"epsilon": math.inf},) * 2],
+)
+def test_a_model_without_fresh_noise_is_private(origin: Any, trial: Any, tmp_path: Path) -> None:
+    tracker, run_id = closed_child(tmp_path, kept(tmp_path, **origin), **trial)
     client = MlflowClient(tracking_uri=tracker.uri)
     assert [file.path for file in client.list_artifacts(run_id)] == ["private"]
     assert [file.path for file in client.list_artifacts(run_id, "private")] == ["private/model"]

@@ -109,15 +109,12 @@ def test_identity_grows_and_another_sweep_is_refused(folder: ResultsFolder) -> N
 
 
 def test_a_folder_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    new = ResultsFolder(tmp_path / "results" / "small", sweep="small").path
-    old = tmp_path / "shared"
-    (old / "trials").mkdir(parents=True)
-    (old / "trials" / "a.json").write_text("{}")
-    for path, before in ((old, 0o755), (old / "trials", 0o755), (old / "trials/a.json", 0o644)):
-        path.chmod(before)
-    ResultsFolder(old, sweep="small")
-    assert mode(new) == mode(old) == mode(old / "trials") == 0o700
-    assert mode(old / "trials" / "a.json") == 0o600
+    folder = tmp_path / "results"
+    (folder / "trials").mkdir(parents=True)
+    for path in (folder, folder / "trials"):
+        path.chmod(0o755)
+    ResultsFolder(folder, sweep="small")
+    assert mode(folder) == mode(folder / "trials") == 0o700
     somebody = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: somebody)
     with pytest.raises(ValueError, match=r"belongs to user \d+.*chown.*--results DIR"):

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax, count_votes
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
@@ -50,8 +49,8 @@ def a_home(folder: Path, *, labels: NDArray[np.int64] = LABELS, **changes: Any) 
 
 
 def train(home: LabelHome, ensemble: EnsembleConfig = ENSEMBLE) -> NDArray[np.uint8]:
-    ids = list(range(ENSEMBLE.teachers))
-    votes = TeacherVotes(config=ENSEMBLE)(ids, home.shards(DRIVER, ENSEMBLE), DATA)
+    ids = list(range(ensemble.teachers))
+    votes = TeacherVotes(config=ensemble)(ids, home.shards(DRIVER, ensemble), DATA)
     journal = home.journal(ensemble)()
     with journal.writing():
         journal.append(ids, votes)
@@ -188,10 +187,7 @@ def test_nearest_labels_answer_at_the_price_of_a_labels_own_queries(tmp_path: Pa
     ensemble, (request,) = config.ensemble, config.rounds
     given = {"ensemble": ensemble, "publish_cost": False}
     home = a_home(tmp_path)
-    votes = TeacherVotes(config=ensemble)(range(15), home.shards(DRIVER, ensemble), DATA)
-    journal = home.journal(ensemble)()
-    with journal.writing():
-        journal.append(list(range(15)), votes)
+    train(home, ensemble)
     first = ask(home, request, **given)
     (line,) = home.ledger()
     assert line.event == PateAnswers(aggregator=request.aggregator, queries=6, max_answers=6).event
@@ -202,14 +198,6 @@ def test_nearest_labels_answer_at_the_price_of_a_labels_own_queries(tmp_path: Pa
     again = ask(a_home(tmp_path), request, **given)
     np.testing.assert_array_equal(again.values, first.values)
     assert again.keys == first.keys and again.figures == first.figures
-
-
-def test_over_budget_nothing_is_answered(tmp_path: Path) -> None:
-    home = a_home(tmp_path, budget=Budget(epsilon=1.0, delta=1e-5))
-    train(home)
-    with pytest.raises(BudgetExceeded, match="PateAnswers"):
-        ask(home)
-    assert home.ledger() == ()
 
 
 def test_a_canary_counts_as_what_it_truly_is(tmp_path: Path) -> None:
@@ -246,7 +234,7 @@ def test_only_a_proven_cost_is_published(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_votes_have_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def key(home: LabelHome, ensemble: EnsembleConfig = ENSEMBLE) -> str:
-        return str(home.journal(ensemble)().folder)
+        return home.journal(ensemble)().folder.name
 
     def beside(name: str, **changes: Any) -> LabelHome:
         return a_home(tmp_path / name, votes=tmp_path / "votes", **changes)
@@ -262,8 +250,10 @@ def test_votes_have_an_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         key(home, replace(ENSEMBLE, ridge=0.2)),
         key(beside("features", fingerprint="other features")),
         key(beside("labels", labels=LABELS[::-1].copy())),
+        # A secret of the folder: who sees an address can't try labels until one fits.
+        key(a_home(tmp_path / "elsewhere")),
     }
-    assert len(others | {key(home)}) == 6
+    assert len(others | {key(home)}) == 7
     pairs = zip(home.shards(DRIVER, ENSEMBLE), home.shards(DRIVER, other), strict=True)
     assert any((mine.indices != each.indices).any() for mine, each in pairs)
     # Votes that were put in another's place are not read.

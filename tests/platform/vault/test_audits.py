@@ -34,7 +34,8 @@ from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import BitFlip, NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
-from labeldp.mechanisms.vault import Charge, LabelVault, MemoryStore
+from labeldp.mechanisms.release_store import Charge, MemoryStore
+from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.audits import (
     OwnRelease,
@@ -45,6 +46,7 @@ from labeldp.platform.vault.audits import (
     release_figures,
 )
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
+from tests.mechanisms.test_ledger import line
 from tests.platform.vault.homes import DRIVER, home_settings
 
 LABELS = np.random.default_rng(1).integers(10, size=4000)
@@ -244,13 +246,7 @@ def test_every_bound_is_stated_at_the_confidence_and_delta_that_were_requested()
 
 def test_curves_of_releases() -> None:
     def charge(event: Any, name: str, failing: float = 0.0) -> Charge:
-        return Charge(
-            key=name,
-            event=event,
-            indices=None,
-            mechanism={"name": name, "num_classes": 10},
-            failure_probability=failing,
-        )
+        return replace(line(event, failing), mechanism={"name": name, "num_classes": 10})
 
     pure, gaussian = PureEvent(epsilon=1.0), GaussianEvent(noise_multiplier=2.0)
     other = RenyiEvent(orders=(2.0, 3.0), rdp=(1.0, 1.0))
@@ -329,8 +325,8 @@ def test_two_releases_some_labels_and_other_mechanisms_are_not_audited_so() -> N
 def test_a_class_with_our_name_is_not_audited_as_ours(change: dict[str, Any]) -> None:
     store = MemoryStore()
     vault_of(store).release(LOCAL[0])
-    (line,) = store.charges()
-    strange = replace(line, mechanism={**line.mechanism, **change})
+    (charge,) = store.charges()
+    strange = replace(charge, mechanism={**charge.mechanism, **change})
     assert own_release([strange], store=store, training=len(FEW)) is None
 
 

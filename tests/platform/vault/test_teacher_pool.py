@@ -50,6 +50,18 @@ def a_journal(folder: Path, teachers: int = TEACHERS) -> VoteJournal:
     return VoteJournal(folder / "v", teachers=teachers, queries=QUERIES, classes=CLASSES)
 
 
+#: Of a run on the fake.
+FAKED: dict[str, Any] = {"data": "public data", "resources": Resources(cpu=2, gpu=0.5)}
+
+
+def train(folder: Path, vote: Any = simulated, *, teachers: int = TEACHERS, **changes: Any) -> int:
+    if "data" not in changes:
+        changes["data"] = ray.put("public data")
+    given: dict[str, Any] = {"actors": 2, "resources": QUARTER, **changes}
+    journal = a_journal(folder, teachers)
+    return train_ensemble(vote, shards=shards_of(teachers), batch=2, journal=journal, **given)
+
+
 @pytest.mark.parametrize(
     ("each", "cluster", "actors"),
     [
@@ -77,9 +89,8 @@ class FakeRay:
 
     exceptions = ray.exceptions
 
-    def __init__(self, errors: dict[int, list[Exception]], *, stillborn: bool = False) -> None:
-        """Let all actors die as they start if they are `stillborn`."""
-        self.errors, self.stillborn, self.made = errors, stillborn, 0
+    def __init__(self, errors: dict[int, list[Exception]]) -> None:
+        self.errors, self.made = errors, 0
         self.shares = list[float]()
         self.working = set[int]()
         self.batches: list[list[int]] = []
@@ -117,7 +128,7 @@ class FakeRay:
             errors = self.errors.get(ids[0])
             return Answer(errors.pop() if errors else vote(ids, shards, data))
 
-        started = Answer(died() if self.stillborn else None, of_a_start=True)
+        started = Answer(None, of_a_start=True)
         return SimpleNamespace(
             number=self.made,
             ready=SimpleNamespace(remote=lambda: started),
@@ -137,23 +148,15 @@ def died() -> Exception:
 
 @pytest.fixture
 def simulate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., FakeRay]:
-    def run(errors: dict[int, list[Exception]], **given: Any) -> FakeRay:
+    def run(errors: dict[int, list[Exception]]) -> FakeRay:
         """Train an ensemble of six in batches of two to its end, and check its votes."""
-        fake = FakeRay(errors, **given)
+        fake = FakeRay(errors)
         monkeypatch.setattr(actors, "ray", fake)
         folder = tmp_path / f"{len(list(tmp_path.iterdir()))}"
         folder.mkdir()
         try:
             for trained in (6, 0):  # what has voted is not trained again
-                assert trained == train_ensemble(
-                    simulated,
-                    data="public data",
-                    shards=shards_of(6),
-                    batch=2,
-                    journal=a_journal(folder, 6),
-                    actors=2,
-                    resources=Resources(cpu=2, gpu=0.5),
-                )
+                assert trained == train(folder, teachers=6, **FAKED)
         finally:
             assert not fake.working, "actors end, whatever happens"
         np.testing.assert_array_equal(a_journal(folder, 6).votes(), expected_votes(6))
@@ -202,21 +205,8 @@ def test_no_batch_waits_for_a_machine_that_is_gone(
     monkeypatch.setattr(actors, "ray", fake)
     monkeypatch.setattr(actors, "capacity", lambda: clusters.pop(0))
     with pytest.raises(CannotFit, match=r"a teacher actor needs 2 CPU \+ 0.5 GPU on one node"):
-        train_ensemble(
-            simulated,
-            data="public data",
-            shards=shards_of(2),
-            batch=2,
-            journal=a_journal(tmp_path, 2),
-            actors=1,
-            resources=Resources(cpu=2, gpu=0.5),
-        )
+        train(tmp_path, teachers=2, actors=1, **FAKED)
     assert not clusters and not fake.working
-
-
-def test_an_actor_that_cannot_start_ends_the_run(simulate: Any) -> None:
-    with pytest.raises(Unfinished, match=r"died as it started.*ActorDiedError"):
-        simulate({}, stillborn=True)
 
 
 def test_time_that_is_over_ends_training_and_keeps_votes(
@@ -238,15 +228,7 @@ def test_time_that_is_over_ends_training_and_keeps_votes(
     monkeypatch.setattr(fake, "wait", wait)
     monkeypatch.setattr(actors, "ray", fake)
     monkeypatch.setattr(actors, "monotonic", lambda: now[0])
-    given: dict[str, Any] = {"actors": 1, "resources": Resources(cpu=2, gpu=0.5), "batch": 2}
-    trained = train_ensemble(
-        simulated,
-        data="public data",
-        shards=shards_of(10),
-        journal=a_journal(tmp_path, 10),
-        until=150.0,
-        **given,
-    )
+    trained = train(tmp_path, teachers=10, actors=1, until=150.0, **FAKED)
     assert waits == [150.0, 90.0, 30.0], "it waits for what is left"
     assert trained == 4 and a_journal(tmp_path, 10).finished == {0, 1, 2, 3}
     assert not fake.working
@@ -256,18 +238,6 @@ def test_time_that_is_over_ends_training_and_keeps_votes(
 def cluster() -> Iterator[Capacity]:
     with connected("local") as capacity:
         yield capacity
-
-
-def train(folder: Path, vote: Any = simulated, **changes: Any) -> int:
-    given: dict[str, Any] = {"actors": 2, "resources": QUARTER, **changes}
-    return train_ensemble(
-        vote,
-        data=ray.put("public data"),
-        shards=shards_of(TEACHERS),
-        batch=2,
-        journal=a_journal(folder),
-        **given,
-    )
 
 
 @pytest.mark.ray_cluster

@@ -10,6 +10,7 @@ import shutil
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -37,6 +38,7 @@ from labeldp.platform.vault.vault_store import (
     read_ledger,
 )
 from labeldp.platform.vault.witness import Witness, not_among, state_folder
+from tests.mechanisms.test_ledger import line
 from tests.platform.sweep.examples import mode
 
 LABELS = np.array([0, 1, 2, 1, 0])
@@ -50,13 +52,7 @@ def a_vault(path: Path, *, labels: Any = LABELS, budget: Budget | None = None) -
 
 
 def charge(key: str, event: Event = ONE, indices: Any = None) -> Charge:
-    return Charge(
-        key=key,
-        event=event,
-        indices=indices,
-        mechanism={"name": "Any", "x": 0.1},
-        failure_probability=0.0,
-    )
+    return replace(line(event, indices=indices), key=key, mechanism={"name": "Any", "x": 0.1})
 
 
 def execute(path: Path, *statements: str) -> Any:
@@ -254,22 +250,13 @@ def test_a_copy_is_refused_once_the_other_one_went_on(path: Path, opened: str) -
         SqliteStore(path)
 
 
-def _in_place(older: Path, path: Path) -> None:
-    path.write_bytes(older.read_bytes())
-
-
-def _anew(older: Path, path: Path) -> None:
-    path.unlink()
-    shutil.copy2(older, path)
-
-
-@pytest.mark.parametrize("restore", [_in_place, _anew, shutil.copy, os.replace])
+@pytest.mark.parametrize("restore", [shutil.copy, os.replace])
 def test_what_a_restored_store_forgot_is_refused_or_charged_to_everybody(
     path: Path, tmp_path: Path, restore: Any
 ) -> None:
     older = Path(shutil.copy(path, tmp_path / "older"))
-    line = charge("c", PureEvent(epsilon=0.25), np.array([1]))
-    assert SqliteStore(path).record(line, np.arange(3), lines=2)
+    third = charge("c", PureEvent(epsilon=0.25), np.array([1]))
+    assert SqliteStore(path).record(third, np.arange(3), lines=2)
     restore(older, path)
     with pytest.raises(StoreUnusable, match=r"lost 1 lines .*--moved"):
         SqliteStore(path)
@@ -277,28 +264,24 @@ def test_what_a_restored_store_forgot_is_refused_or_charged_to_everybody(
     assert "lost 1 lines" in problem
     for _ in range(2):  # once
         *_, lost = SqliteStore(path, moved=True).charges()
-        assert (lost.event, lost.indices, lost.mechanism) == (line.event, None, line.mechanism)
+        assert (lost.event, lost.indices, lost.mechanism) == (third.event, None, third.mechanism)
     store = SqliteStore(path)
     assert read_ledger(path).problems == () and len(store.charges()) == 3
     assert store.release("c") is None
     # It is drawn again, and paid for twice.
-    assert store.record(line, np.ones(3), lines=3) and len(SqliteStore(path).charges()) == 4
+    assert store.record(third, np.ones(3), lines=3) and len(SqliteStore(path).charges()) == 4
 
 
 @pytest.mark.parametrize(
     "edit",
     [
         "UPDATE charges SET event = replace(event, '1.0', '0.1') WHERE position = 1",
-        "UPDATE charges SET indices = x'00' WHERE position = 1",
+        "UPDATE charges SET mechanism = '{}' WHERE position = 2",
         "DELETE FROM charges WHERE position = 1",
         "DELETE FROM charges",
     ],
 )
 def test_an_edited_ledger_is_refused(path: Path, edit: str) -> None:
-    if "indices" in edit:
-        SqliteStore(path).record(charge("c"), np.arange(3), lines=2)
-        edit = edit.replace("x'00'", "NULL").replace("position = 1", "key = 'c'")
-        edit = edit.replace("indices = NULL", "mechanism = '{}'")
     execute(path, edit)
     with pytest.raises(StoreUnusable, match="or was edited"):
         SqliteStore(path)
@@ -374,10 +357,6 @@ def test_other_names_of_a_file_are_refused(path: Path, tmp_path: Path) -> None:
             SqliteStore(name)
     other.unlink()
     SqliteStore(path)
-    (tmp_path / "vault.db").symlink_to(tmp_path / "elsewhere.db")
-    with pytest.raises(StoreUnusable, match=r"vault\.db is a link to .*elsewhere\.db"):
-        SqliteStore(tmp_path / "vault.db")
-    assert not (tmp_path / "elsewhere.db").exists()
 
 
 def test_lines_come_back_with_their_time_and_the_store_stays_as_it_was(tmp_path: Path) -> None:

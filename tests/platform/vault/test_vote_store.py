@@ -12,7 +12,6 @@ from labeldp.platform.vault.vault_store import VoteJournal, VoteStore
 from tests.platform.sweep.examples import mode
 
 VOTES = np.random.default_rng(0).integers(0, 3, size=(6, 40)).astype(np.uint8)
-LABELS = np.array([0, 1, 2, 0])
 
 
 def a_journal(path: Path) -> VoteJournal:
@@ -109,20 +108,6 @@ def test_votes_are_their_owners_alone(tmp_path: Path) -> None:
     assert mode(store.folder) == 0o700
     for file in store.folder.rglob("*"):
         assert mode(file) == (0o700 if file.is_dir() else 0o600), file
-
-
-def test_addresses_tell_labels_and_settings_apart_and_folders_too(tmp_path: Path) -> None:
-    store = VoteStore(tmp_path / "votes")
-    facts = {"teachers": 6, "seed": 1}
-    key = store.key(labels=LABELS, facts=facts)
-    assert key == VoteStore(tmp_path / "votes").key(labels=LABELS, facts=dict(facts))
-    others = {
-        store.key(labels=LABELS[::-1].copy(), facts=facts),
-        store.key(labels=LABELS, facts={**facts, "seed": 2}),
-        # A secret of the folder: who sees an address can't try labels until one fits.
-        VoteStore(tmp_path / "elsewhere").key(labels=LABELS, facts=facts),
-    }
-    assert len(others | {key}) == 4
 
 
 def test_a_damaged_secret_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
