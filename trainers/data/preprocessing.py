@@ -48,7 +48,7 @@ from labeldp.trainers.data.columns import (
     refuse_infinite,
     values_in,
 )
-from labeldp.trainers.data.stored import Kept, Step, Stored, packed
+from labeldp.trainers.data.stored import Step, Stored, packed
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor
@@ -655,7 +655,7 @@ class Places(Step):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SklearnStep(Kept, Step):
+class SklearnStep(Step):
     """Fitted transformers of scikit-learn, such as the first steps of a `Pipeline`."""
 
     kind: ClassVar[str] = "sklearn"
