@@ -178,15 +178,6 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     return Path(root or os.environ.get("LABELDP_DATA") or "data").expanduser()
 
 
-def file_size(path: Path) -> int:
-    """Bytes of a regular file that is there."""
-    try:
-        with open_regular(path) as file:
-            return os.fstat(file.fileno()).st_size
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise DatasetMissing(f"{path} is missing") from error
-
-
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, or its type's name."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -19,7 +19,6 @@ from labeldp.trainers.data.files import (
     DataFileError,
     DatasetMissing,
     check_unpacked,
-    file_size,
     first_line,
     open_regular,
 )
@@ -40,10 +39,10 @@ Batch = tuple[NDArray[np.uint8], NDArray[Any]]
 
 def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     """Return the array of bytes in an IDX file."""
-    size = file_size(path)
     header = 4 * (1 + dimensions)
     with open_regular(path) as file:
-        start = file.read(header)
+        content = np.fromfile(file, dtype=np.uint8)
+    start = content[:header].tobytes()
     magic = bytes([0, 0, _UNSIGNED_BYTE, dimensions])
     if start[:4] != magic or len(start) < header:
         raise DataFileError(
@@ -53,12 +52,12 @@ def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
         )
     shape = struct.unpack(f">{dimensions}I", start[4:])
     expected = header + math.prod(shape)
-    if size != expected:
+    if len(content) != expected:
         raise DataFileError(
-            f"{path} has {size:,} bytes, but its header announces {'x'.join(map(str, shape))} "
-            f"entries, {expected:,} bytes: {AGAIN}"
+            f"{path} has {len(content):,} bytes, but its header announces "
+            f"{'x'.join(map(str, shape))} entries, {expected:,} bytes: {AGAIN}"
         )
-    return np.fromfile(path, dtype=np.uint8, offset=header).reshape(shape)
+    return content[header:].reshape(shape)
 
 
 def read_idx_folder(folder: Path, *, class_names: tuple[str, ...] | None = None) -> Splits:
@@ -93,14 +92,16 @@ def of_batches(
 
 def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
     """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's binary version."""
-    size = file_size(path)
+    with open_regular(path) as file:
+        content = np.fromfile(file, dtype=np.uint8)
+    size = len(content)
     record = label_bytes + _PIXELS
     if size == 0 or size % record:
         raise DataFileError(
             f"{path} has {size:,} bytes, not a whole number of records of {record:,} bytes "
             f"({size // record:,} records and {size % record:,} bytes): {AGAIN}"
         )
-    records = np.fromfile(path, dtype=np.uint8).reshape(-1, record)
+    records = content.reshape(-1, record)
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label_bytes - 1].copy()
 
 
@@ -251,12 +252,11 @@ def read_svhn_folder(folder: Path) -> Splits:
 
 def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return images uint8 [N, 3, 32, 32] and labels [N], the digits themselves."""
-    size = file_size(path)
     # Half a second that other sets have no use for.
     from scipy.io import loadmat, whosmat
 
-    try:
-        with open_regular(path) as file:
+    with open_regular(path) as file:
+        try:
             announced = {name: shape for name, shape, _ in whosmat(file)}
             pixels = announced.get("X", ())
             labels = announced.get("y")
@@ -265,11 +265,11 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
             check_unpacked(path, 8 * pixels[3] * _PIXELS)  # of whatever type they are
             file.seek(0)
             content = loadmat(file, variable_names=["X", "y"])
-    except Exception as error:  # damaged files raise nearly anything
-        raise DataFileError(
-            f"{path} ({size:,} bytes) is not a MATLAB file of SVHN's cropped digits "
-            f"({first_line(error)}): {AGAIN}"
-        ) from error
+        except Exception as error:  # damaged files raise nearly anything
+            raise DataFileError(
+                f"{path} ({path.stat().st_size:,} bytes) is not a MATLAB file of SVHN's cropped "
+                f"digits ({first_line(error)}): {AGAIN}"
+            ) from error
     images = content["X"]
     digits = content["y"][:, 0]
     if images.dtype != np.uint8:
