@@ -25,8 +25,6 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
-from labeldp.trainers.data.own_data import read_own
-from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
 from labeldp.trainers.data.splits import (
     NO_OUTSIDE_DATA,
@@ -259,17 +257,9 @@ class LabelledData:
             features = getattr(self.public, f"{part}_features")
             if labels is None and features is None:
                 continue
-            if labels is None or features is None:
-                missing = "labels" if labels is None else "features"
-                raise ValueError(f"{name}: there are no {part}_{missing}; give both or neither")
             classes = self.public.num_classes
             checked = checked_labels(labels, features, classes, name=name, part=part)
             object.__setattr__(self, f"{part}_labels", checked)
-
-    @property
-    def num_held_out(self) -> int:
-        """H, how many labels are held out of training."""
-        return 0 if self.held_out_labels is None else len(self.held_out_labels)
 
     def __repr__(self) -> str:
         return (
@@ -285,11 +275,6 @@ def load(
     return labelled(name, find(name).read(data_root(root)), limit=limit)
 
 
-def load_own(source: OwnSource) -> LabelledData:
-    """Read a user's own files, as a sweep does."""
-    return labelled("own", read_own(source))
-
-
 def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
     """Return arrays as a checked data set."""
     if limit is not None:
@@ -299,8 +284,7 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     if limit is None or limit >= len(data.train_labels):
         return data
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]
-    fewer = replace(public, train_features=public.train_features[torch.from_numpy(rows)])
-    return LabelledData(public=fewer, train_labels=data.train_labels[rows])
+    return LabelledData(public=public.only(rows), train_labels=data.train_labels[rows])
 
 
 def public_part(name: str, splits: Splits) -> PublicData:
