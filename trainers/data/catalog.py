@@ -13,7 +13,6 @@ ValueError: unknown data set 'mnits'; did you mean mnist or kmnist?
 
 import contextlib
 import csv
-import hashlib
 import os
 import shutil
 import sys
@@ -27,11 +26,10 @@ from tempfile import TemporaryDirectory
 from labeldp.trainers.base import Registry, near_miss
 from labeldp.trainers.data import published
 from labeldp.trainers.data.files import (
-    ANY_SIZE,
     DatasetMissing,
     data_root,
+    file_digest,
     first_line,
-    open_regular,
     whole_file,
 )
 from labeldp.trainers.data.splits import Splits
@@ -57,8 +55,7 @@ class PublishedFile:
             return f"{path} has {size:,} bytes, the published file {self.size:,}: fetch it again"
         if self.md5 is None:
             return None
-        with open_regular(path, most_bytes=ANY_SIZE) as file:
-            found = hashlib.file_digest(file, "md5").hexdigest()
+        found = file_digest(path, "md5")
         if found == self.md5:
             return None
         return (
@@ -101,8 +98,7 @@ def from_archive(
         download_url(url, folder, filename=archive.name)
         if digest is not None:
             kind, _, published = digest.partition(":")
-            with open(archive, "rb") as opened:
-                found = hashlib.file_digest(opened, kind).hexdigest()
+            found = file_digest(archive, kind)
             if found != published:
                 raise ValueError(f"{url} has {kind} {found}, the published archive {published}")
         with tarfile.open(archive) as opened:

@@ -11,6 +11,7 @@ writes to a place that another user chose.
 """
 
 import errno
+import hashlib
 import os
 import re
 import resource
@@ -176,6 +177,12 @@ class DataFileError(ValueError):
 def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     """Return the folder of the data sets: `root`, else LABELDP_DATA, else `data` right here."""
     return Path(root or os.environ.get("LABELDP_DATA") or "data").expanduser()
+
+
+def file_digest(path: Path, kind: str = "sha256") -> str:
+    """Return the digest of a file that may be larger than memory, in hexadecimal digits."""
+    with open_regular(path, most_bytes=ANY_SIZE) as file:
+        return hashlib.file_digest(file, kind).hexdigest()
 
 
 def first_line(error: Exception) -> str:

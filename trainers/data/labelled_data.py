@@ -41,8 +41,6 @@ from labeldp.trainers.data.splits import (
 _CHUNK_ROWS = 8192
 #: Seeds of the order that held-out examples are taken from; a limit's order has the seed 1.
 _HELD_OUT_SEEDS = 2
-#: In the order in which the fingerprint reads them.
-_PARTS = ("train_features", "test_features", "held_out_features")
 
 
 class FeatureKind(Enum):
@@ -84,23 +82,18 @@ class PublicData:
     test_amounts: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        for part in _PARTS:
-            features = getattr(self, part)
-            if features is None and part == "held_out_features":
-                continue
+        for part, features in self._parts.items():
             if not isinstance(features, Tensor):
                 raise ValueError(
-                    f"{self.name}: {part} is a {type(features).__name__}; it must be a torch "
-                    "tensor (torch.from_numpy makes one)"
+                    f"{self.name}: {part}_features is a {type(features).__name__}; it must be a "
+                    "torch tensor (torch.from_numpy makes one)"
                 )
             # A view is sent to other processes with all that it is a view of: a table's column of
             # labels, say.
             if features.untyped_storage().nbytes() > features.numel() * features.element_size():
                 own = features.clone(memory_format=torch.contiguous_format)
-                object.__setattr__(self, part, own)
-        parts = {part: getattr(self, part) for part in _PARTS}
-        found = {part.removesuffix("_features"): x for part, x in parts.items() if x is not None}
-        labels = checked_public(self.name, self.num_classes, found, self.test_labels)
+                object.__setattr__(self, f"{part}_features", own)
+        labels = checked_public(self.name, self.num_classes, self._parts, self.test_labels)
         object.__setattr__(self, "test_labels", labels)
         if not self.preprocessing.steps:
             object.__setattr__(self, "preprocessing", as_given(self.train_features))
@@ -117,10 +110,7 @@ class PublicData:
             )
 
     def __repr__(self) -> str:
-        shapes = {part: getattr(self, f"{part}_features") for part in ("train", "test", "held_out")}
-        shown = [
-            f"{part}={list(x.shape)}" for part, x in shapes.items() if x is not None and len(x)
-        ]
+        shown = [f"{part}={list(x.shape)}" for part, x in self._parts.items() if len(x)]
         return f"PublicData(name={self.name!r}, num_classes={self.num_classes}, {', '.join(shown)})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -144,7 +134,7 @@ class PublicData:
         """How long the list of each column of identifiers is [D]; None for other features."""
         if self.kind is not FeatureKind.IDENTIFIERS:
             return None
-        parts = [features.amax(0) for features in self._features if len(features)]
+        parts = [features.amax(0) for features in self._parts.values() if len(features)]
         longest = torch.stack(parts).amax(0)
         return tuple((longest + 1).tolist())
 
@@ -176,13 +166,14 @@ class PublicData:
 
         Nothing secret is in them: labels that are held out and not public are not here at all.
         """
-        return fingerprint_of(self.num_classes, self._features, self.test_labels)
+        return fingerprint_of(self.num_classes, self._parts.values(), self.test_labels)
 
     @property
-    def _features(self) -> tuple[Tensor, ...]:
-        """All features there are: of training, of the public test split, of what is held out."""
-        parts = (getattr(self, part) for part in _PARTS)
-        return tuple(features for features in parts if features is not None)
+    def _parts(self) -> dict[str, Tensor]:
+        """All features there are, in the order in which the fingerprint reads them."""
+        parts = {"train": self.train_features, "test": self.test_features}
+        held_out = self.held_out_features
+        return parts if held_out is None else {**parts, "held_out": held_out}
 
     @cached_property
     def pixels(self) -> "Pixels | None":

@@ -153,7 +153,6 @@ def _one_of_each(rows: OwnRows, where: Path | str, *, apart_from: OwnRows | None
             f"{where}: one row of each of {len(kept):,} persons is kept, and {left_out:,} rows are "
             "left out, so that epsilon holds for all labels of a person; "
             "LabelPrivateClassifier.fit(groups=) uses all rows",
-            RowsLeftOut,
             stacklevel=2,
         )
     return rows.only(np.isin(np.arange(len(own)), kept))
@@ -254,18 +253,8 @@ def _stated_classes(
         )
     listed = next(iter(names), None)
     count = counts.pop()
-    if listed is not None:
-        _refuse_equal_classes(listed)
     _validate.whole(minimum=2, num_classes=count)
     return count, listed
-
-
-def _refuse_equal_classes(classes: Sequence[Hashable]) -> None:
-    if len(set(map(class_name, classes))) < max(2, len(classes)):
-        raise ValueError(
-            f"classes are {', '.join(map(str, classes)) or 'none'}; there must be at least two, "
-            "each once"
-        )
 
 
 def label_numbers(
@@ -276,7 +265,11 @@ def label_numbers(
     Numbers are names, too. K classes without names are called 0 to K-1.
     """
     names = range(classes) if isinstance(classes, int) else classes
-    _refuse_equal_classes(names)
+    if len(set(map(class_name, names))) < max(2, len(names)):
+        raise ValueError(
+            f"classes are {', '.join(map(str, names)) or 'none'}; there must be at least two, each "
+            "once"
+        )
     if labels.dtype.kind in "biuf":
         distinct, inverse = np.unique(labels, return_inverse=True)
         places = class_places(distinct.tolist(), names)[inverse]
@@ -331,10 +324,6 @@ def own_rows(
 Fitted = TypeVar("Fitted", Numbers, Columns)
 #: Of a row on average.
 LARGEST_SQUARED_NORM = 64
-
-
-class RowsLeftOut(UserWarning):
-    """Rows of persons with more than one row are not used; the message counts them."""
 
 
 class ColumnsLeftOut(UserWarning):

@@ -34,13 +34,7 @@ from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.amounts import LEVELS, to_levels
 from labeldp.trainers.base import PRETRAINED
 from labeldp.trainers.data.columns import refuse_infinite
-from labeldp.trainers.data.files import (
-    ANY_SIZE,
-    DataFileError,
-    open_regular,
-    read_bytes,
-    whole_file,
-)
+from labeldp.trainers.data.files import DataFileError, file_digest, read_bytes, whole_file
 from labeldp.trainers.data.stored import Step
 
 #: Of a text that people see beside results.
@@ -184,7 +178,7 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
             f"({' '.join(str(error).split())[:200]}); make the features again (`labeldp embed ... "
             "--replace`), or take it away"
         ) from error
-    found = sha256_of(file)
+    found = file_digest(file)
     if found != record.sha256:
         raise EmbeddingRefused(
             f"{file} has SHA-256 {found[:16]}..., and {place.name} beside it was written of a file "
@@ -193,12 +187,6 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
             "made elsewhere, take the .json away"
         )
     return record
-
-
-def sha256_of(file: Path) -> str:
-    """Return the SHA-256 of a file that may be larger than memory."""
-    with open_regular(file, most_bytes=ANY_SIZE) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 #: Of the rows that come without a split, one in so many is held out for testing.

@@ -20,14 +20,13 @@ from torch import nn
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.base import PRETRAINED
-from labeldp.trainers.data.files import whole_file
+from labeldp.trainers.data.files import file_digest, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, PublicData, load
 from labeldp.trainers.data.splits import (
     EmbeddingRecord,
     EmbeddingRefused,
     checked_record,
     digest_of_images,
-    sha256_of,
 )
 from labeldp.trainers.encoders.encoder import (
     LOADERS,
@@ -115,7 +114,7 @@ def embed(
                 rows=images.rows,
                 dimensions=dimensions,
                 key=key,
-                sha256=sha256_of(Path(file.name)),
+                sha256=file_digest(Path(file.name)),
             )
             # Before the features, which without it would count as of unknown origin.
             record.write(out)
@@ -351,7 +350,7 @@ def publicly_trained(
     network = learner.predictor().network.to("cpu").to(memory_format=torch.contiguous_format)
     network.add_module("head", nn.Identity())
     encoder.network.load_state_dict(network.state_dict())
-    write_encoder(file, encoder.eval(), key=key, sha256=digest_of(encoder))
+    write_encoder(file, encoder.eval(), key=key, sha256=file_digest(encoder))
     report(f"weights are kept for the next time: {file}")
     return encoder
 

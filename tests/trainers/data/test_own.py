@@ -18,7 +18,7 @@ from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.labelled_data import LabelledData
-from labeldp.trainers.data.own_data import RowsLeftOut, label_numbers, own_rows
+from labeldp.trainers.data.own_data import label_numbers, own_rows
 from labeldp.trainers.data.own_files import (
     HoldOut,
     OwnSource,
@@ -376,7 +376,7 @@ def test_one_row_of_each_person_is_used(hold_out: HoldOut | None, tmp_path: Path
     file = tmp_path / "mine.csv"
     table.sample(frac=1, random_state=0).to_csv(file, index=False)
     said: dict[str, Any] = {"group_column": "who", "classes": 2, "hold_out": hold_out}
-    with pytest.warns(RowsLeftOut, match="one row of each of . persons is kept, and .. rows are"):
+    with pytest.warns(UserWarning, match="one row of each of . persons is kept, and .. rows are"):
         data = own(file, **said)
     kept, public = len(data.train_labels), len(data.public.test_labels)
     assert data.public.train_features.shape[1] == 1  # persons are not a feature

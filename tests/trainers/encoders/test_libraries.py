@@ -14,6 +14,7 @@ from torchvision import models
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import v2 as transforms
 
+from labeldp.trainers.data.files import file_digest
 from labeldp.trainers.data.splits import (
     NO_OUTSIDE_DATA,
     EmbeddingRecord,
@@ -22,7 +23,6 @@ from labeldp.trainers.data.splits import (
     League,
     checked_record,
     record_place,
-    sha256_of,
 )
 from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import (
@@ -244,7 +244,7 @@ def test_a_damaged_record_is_refused(tmp_path: Path, change: dict[str, object] |
     file = tmp_path / "x.npy"
     np.save(file, np.ones((3, 2), np.float32))
     record = EmbeddingRecord(
-        provenance=MADE, inputs="i", rows=3, dimensions=2, key="k", sha256=sha256_of(file)
+        provenance=MADE, inputs="i", rows=3, dimensions=2, key="k", sha256=file_digest(file)
     )
     record.write(file)
     assert checked_record(file) == record
