@@ -54,7 +54,6 @@ from labeldp.trainers.data.preprocessing import Columns, Numbers, standardized
 from labeldp.trainers.data.splits import (
     HELD_OUT,
     NO_OUTSIDE_DATA,
-    EmbeddingRefused,
     FeatureProvenance,
     League,
     Splits,
@@ -424,12 +423,12 @@ def with_embeddings(name: str, splits: Splits, named: str | Path) -> Splits:
     train = len(splits.train_labels)
     test = len(splits.test_labels)
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating) or not matrix.shape[1]:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{file} holds {matrix.dtype} of shape {matrix.shape}; embeddings are floating-point "
             "numbers [N, D], a vector for each image"
         )
     if len(matrix) != train + test:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{file} holds {len(matrix):,} vectors, but {name} has {train:,} training and {test:,} "
             "testing rows; it must hold one for each of them, in this order, as `labeldp embed "
             f"{name}` writes them"
@@ -439,7 +438,7 @@ def with_embeddings(name: str, splits: Splits, named: str | Path) -> Splits:
     if record is not None:
         made_by = record.provenance
         if record.inputs != digest_of_images(*images_of(name, splits)):
-            raise EmbeddingRefused(
+            raise DataFileError(
                 f"{file} holds embeddings of other images than those of {name} here (another "
                 f"SHA-256 of the images); make them of these: labeldp embed {name} --encoder "
                 f"{made_by.encoder} -o FILE.npy"
@@ -459,14 +458,14 @@ def _own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvena
     if not made_by:
         return FeatureProvenance(league=League.NOT_STATED)
     if len(made_by) < len(files):
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{files[records.index(None)]} has no record of the encoder that made it, and the "
             "other file of this data set has one; make both by one encoder: labeldp embed"
         )
     first = made_by[0]
     last = made_by[-1]
     if not first.same_encoder(last):
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{files[0]} was made by {first.encoder} and {files[-1]} by {last.encoder}, or with "
             "other weights or another preparation; make both by one encoder"
         )

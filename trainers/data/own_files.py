@@ -174,9 +174,7 @@ class OwnRows:
     groups: NDArray[Any] | None = None
 
     def __len__(self) -> int:
-        if isinstance(self.features, dict):
-            return len(next(iter(self.features.values())))
-        return len(self.features)
+        return len(self.labels)
 
     def only(self, chosen: NDArray[np.bool_]) -> "OwnRows":
         """Return features and labels of the chosen rows [N]."""

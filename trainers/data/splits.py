@@ -133,10 +133,6 @@ def fine_tuned(address: str) -> FeatureProvenance:
 NO_OUTSIDE_DATA = FeatureProvenance(league=League.NONE)
 
 
-class EmbeddingRefused(ValueError):
-    """Features, or a record of them, that can't be used; the message names the fix."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingRecord:
     """How a file of features was made.
@@ -173,14 +169,14 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
     try:
         record = TypeAdapter(EmbeddingRecord).validate_json(read_bytes(place))
     except (OSError, ValueError) as error:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{place} should name what made {file.name}, and can't be read "
             f"({' '.join(str(error).split())[:200]}); make the features again (`labeldp embed ... "
             "--replace`), or take it away"
         ) from error
     found = file_digest(file)
     if found != record.sha256:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{file} has SHA-256 {found[:16]}..., and {place.name} beside it was written of a file "
             f"with {record.sha256[:16]}...: another file lies under that name, or it is damaged; "
             "put the right one there, make it again (`labeldp embed ... --replace`), or, if it was "

@@ -20,11 +20,10 @@ from torch import nn
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.base import PRETRAINED
-from labeldp.trainers.data.files import file_digest, whole_file
+from labeldp.trainers.data.files import DataFileError, file_digest, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, PublicData, load
 from labeldp.trainers.data.splits import (
     EmbeddingRecord,
-    EmbeddingRefused,
     checked_record,
     digest_of_images,
 )
@@ -145,9 +144,9 @@ def _existing(out: Path, key: str) -> EmbeddingRecord | None:
     record = checked_record(out)
     other = "choose another name, or add --replace"
     if record is None:
-        raise EmbeddingRefused(f"{out} is there, and no record beside it describes it; {other}")
+        raise DataFileError(f"{out} is there, and no record beside it describes it; {other}")
     if record.key != key:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{out} holds other features ({record.provenance.words}; {record.rows} rows): of other "
             f"images, another encoder, other weights or another preparation; {other}"
         )

@@ -14,11 +14,10 @@ from torchvision import models
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import v2 as transforms
 
-from labeldp.trainers.data.files import file_digest
+from labeldp.trainers.data.files import DataFileError, file_digest
 from labeldp.trainers.data.splits import (
     NO_OUTSIDE_DATA,
     EmbeddingRecord,
-    EmbeddingRefused,
     FeatureProvenance,
     League,
     checked_record,
@@ -255,5 +254,5 @@ def test_a_damaged_record_is_refused(tmp_path: Path, change: dict[str, object] |
         place.mkdir()
     else:
         place.write_text(json.dumps({**content, **change} if isinstance(change, dict) else []))
-    with pytest.raises(EmbeddingRefused, match="can't be read"):
+    with pytest.raises(DataFileError, match="can't be read"):
         checked_record(file)
