@@ -64,10 +64,6 @@ class PublishedFile:
         )
 
 
-#: (root of the data sets, files of the layout that is wanted) -> the files are there, or an error.
-Download = Callable[[Path, Sequence[PublishedFile]], object]
-
-
 def from_torchvision(name: str, root: Path, _: Sequence[PublishedFile]) -> None:
     """Download what torchvision's class of that name does, which knows its files."""
     import torchvision.datasets
@@ -121,7 +117,7 @@ class DataSet:
     Attributes:
         files: All in one folder; none for the user's own, and for what comes with a package.
         reader: Returns the arrays of the files in a folder; None for the user's own.
-        download: Of `fetch`; None where the user has to get the files.
+        download: Puts the files below a root; None where the user has to get them.
         by_hand: Instructions for the user; None where there is a download.
     """
 
@@ -129,7 +125,7 @@ class DataSet:
     description: str
     files: tuple[PublishedFile, ...] = ()
     reader: Callable[[Path], Splits] | None = None
-    download: Download | None = None
+    download: Callable[[Path, Sequence[PublishedFile]], object] | None = None
     by_hand: str | None = None
 
     def __post_init__(self) -> None:

@@ -366,9 +366,6 @@ def prepared(
             "numbers [N, D] (in Python, X.reshape(-1, 1) of one feature, or a DataFrame of dates "
             "and text), images uint8 [N, H, W] or [N, C, H, W]"
         )
-    train, test = (
-        part if part.dtype.kind == "f" else part.astype(np.float64) for part in (train, test)
-    )
     return standardized(_narrowed(Numbers.fit(train)), train, test)
 
 

@@ -188,7 +188,7 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
     """Return the columns of one of Adult's files, numbers or strings [N], and its labels [N]."""
     # adult.test starts with a remark, and writes a point behind labels.
     names = (*ADULT_COLUMNS, "income")
-    table = _frame(path, names=names, index_col=False, comment="|", skipinitialspace=True)
+    table = _frame(path, names=names, comment="|", skipinitialspace=True)
     labels = table["income"].str.removesuffix(".")
     refuse_row(path, ~labels.isin(ADULT_CLASSES), "ends with no label of Adult, <=50K or >50K")
     columns = {
@@ -216,7 +216,7 @@ def read_movielens(folder: Path) -> Splits:
     path = folder / "ratings.dat"
     # user::movie::stars::seconds, between whose colons lie empty fields.
     how = {"sep": ":", "quoting": csv.QUOTE_NONE, "skip_blank_lines": False}
-    table = _frame(path, names=range(7), index_col=False, **how)
+    table = _frame(path, names=range(7), **how)
     whole = [table[place].str.fullmatch(r"[0-9]{1,18}", na=False) for place in (0, 2, 6)]
     refuse_row(
         path,
@@ -306,7 +306,7 @@ DISPLAY_TEXTS = tuple(f"category_{place}" for place in range(1, 27))
 def read_housing(folder: Path) -> Splits:
     """Return California housing: amounts are median values of houses, in dollars."""
     path = folder / "cal_housing.data"
-    table = _frame(path, sep=",", header=None, names=HOUSING_COLUMNS, index_col=False)
+    table = _frame(path, names=HOUSING_COLUMNS)
     columns = {name: _numbers(path, table, name) for name in HOUSING_COLUMNS}
     amounts = columns.pop("median_value")
     test = held_out(len(amounts))
@@ -321,7 +321,7 @@ def read_criteo_display(folder: Path) -> Splits:
     """
     path = folder / "dac_sample.txt"
     names = ("label", *DISPLAY_NUMBERS, *DISPLAY_TEXTS)
-    table = _frame(path, sep="\t", header=None, names=names, index_col=False, nrows=_MOST_ROWS)
+    table = _frame(path, names=names, sep="\t", nrows=_MOST_ROWS)
     columns = {name: _numbers(path, table, name, gaps=True) for name in DISPLAY_NUMBERS}
     columns = {name: np.log1p(np.maximum(each, -0.5)) for name, each in columns.items()}
     columns |= {name: table[name].to_numpy(dtype=str) for name in DISPLAY_TEXTS}
@@ -356,7 +356,7 @@ def _frame(path: Path, **how: Any) -> "pd.DataFrame":
 
     try:
         with open_regular(path) as file:
-            table = pd.read_csv(file, dtype=str, keep_default_na=False, **how)
+            table = pd.read_csv(file, dtype=str, keep_default_na=False, index_col=False, **how)
     except FileNotFoundError as error:
         raise DatasetMissing(f"{path} is missing") from error
     except (ValueError, OSError) as error:  # pandas' and Unicode's own kinds

@@ -60,8 +60,6 @@ def test_idx_files_give_the_images_back(tmp_path: Path, name: str, folder: str) 
     assert torch.equal(data.public.train_features, torch.from_numpy(pixels[:, None]))
     assert data.train_labels.tolist() == list(range(10)) * 2
     assert len(data.public.test_features) == len(data.public.test_labels) == 10
-    (problem, *_) = find(name).check(tmp_path)
-    assert "15,696 bytes, the published file 47,040,016: fetch it again" in problem
 
 
 def test_damaged_idx_files_are_named(tmp_path: Path) -> None:
@@ -191,13 +189,6 @@ def test_bad_matlab_is_refused(
     assert str(path) in str(caught.value)
 
 
-def write_lines(root: Path, lines: list[str]) -> Path:
-    folder = root / "ml-1m"
-    folder.mkdir(exist_ok=True)
-    (folder / "ratings.dat").write_text("".join(f"{line}\n" for line in lines))
-    return folder
-
-
 def test_every_rating_comes_out_once_and_as_it_was_written(tmp_path: Path) -> None:
     path = write_ratings(tmp_path, ratings=500)
     splits, public = read_movielens(path.parent), load("movielens_1m", root=tmp_path).public
@@ -227,9 +218,10 @@ def test_every_rating_comes_out_once_and_as_it_was_written(tmp_path: Path) -> No
     ],
 )
 def test_a_bad_rating_is_named_by_its_line(tmp_path: Path, line: str) -> None:
-    folder = write_lines(tmp_path, [*RATINGS[:2], line, RATINGS[2]])
+    lines = [*RATINGS[:2], line, RATINGS[2]]
+    (tmp_path / "ratings.dat").write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(DataFileError, match=r"ratings\.dat (row 2 is not user|.*line 3, saw 9)"):
-        read_movielens(folder)
+        read_movielens(tmp_path)
 
 
 # Tables of amounts and logs of advertisements. The files themselves could not be fetched here.
@@ -238,6 +230,7 @@ ROWS = 40
 
 
 def housing(folder: Path) -> list[float]:
+    folder.mkdir()
     value = [float(min(500_001, 15_000 * (row + 1))) for row in range(ROWS)]
     lines = [
         f"-122.{row},37.{row},{row}.0,880.0,129.0,322.0,126.0,{row / 7:.4f},{value[row]:.1f}"
@@ -248,6 +241,7 @@ def housing(folder: Path) -> list[float]:
 
 
 def display(folder: Path) -> list[float]:
+    folder.mkdir()
     clicks = [row % 4 == 0 for row in range(ROWS)]
     lines = []
     for row in range(ROWS):
@@ -265,11 +259,6 @@ SETS: dict[str, tuple[Callable[[Path], list[float]], str, tuple[float, float] | 
 }
 
 
-def folder_of(name: str, root: Path) -> Path:
-    (root / name).mkdir()
-    return root / name
-
-
 #: Numbers, a column that marks gaps for each, and categories: the thirty most frequent of ten.
 WIDTHS = {"california_housing": 8, "criteo_display": 13 * 2 + 26 * 4}
 
@@ -277,7 +266,7 @@ WIDTHS = {"california_housing": 8, "criteo_display": 13 * 2 + 26 * 4}
 @pytest.mark.parametrize("name", SETS)
 def test_every_row_comes_out_with_its_label(name: str, tmp_path: Path) -> None:
     write, _, bounds = SETS[name]
-    labels = np.array(write(folder_of(name, tmp_path)))
+    labels = np.array(write(tmp_path / name))
     data, test = load(name, root=tmp_path), held_out(ROWS)
     public = data.public
     assert public.bounds == bounds and public.preprocessing.steps
@@ -297,9 +286,8 @@ def test_every_row_comes_out_with_its_label(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SETS)
 def test_damaged_files_are_named_and_their_secrets_are_not(name: str, tmp_path: Path) -> None:
     write, file, _ = SETS[name]
-    folder = folder_of(name, tmp_path)
-    write(folder)
-    path = folder / file
+    write(tmp_path / name)
+    path = tmp_path / name / file
     lines = path.read_text().splitlines()
     housing = name == "california_housing"
     mark = "," if housing else "\t"
@@ -314,7 +302,6 @@ def test_damaged_files_are_named_and_their_secrets_are_not(name: str, tmp_path: 
 
 def test_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tmp_path / "made"
-    made.mkdir()
     display(made)
     (made / "readme.txt").write_text("no")
     with tarfile.open(tmp_path / "packed", "w:gz") as packed:
