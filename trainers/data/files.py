@@ -190,6 +190,22 @@ def first_line(error: Exception) -> str:
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
+@contextmanager
+def readable(file: Path, kind: str, *, fix: str) -> Iterator[None]:
+    """Name the file and a fix, whatever a reader raises on damaged bytes."""
+    try:
+        yield
+    except (DataFileError, FileRefused, FileNotFoundError):
+        raise
+    except Exception as error:
+        reason = first_line(error)
+        # NumPy takes unknown bytes for a pickle, and explains how to load that unsafely.
+        reason = "it is not in NumPy's format" if "pickled" in reason else reason
+        raise DataFileError(
+            f"{file} ({file.stat().st_size:,} bytes) can't be read as {kind} ({reason}); {fix}"
+        ) from error
+
+
 def visible(text: str) -> str:
     """Return text for a terminal: what would move its cursor or turn its writing is spelled out."""
     return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)

@@ -19,8 +19,8 @@ from labeldp.trainers.data.files import (
     DataFileError,
     DatasetMissing,
     check_unpacked,
-    first_line,
     open_regular,
+    readable,
 )
 from labeldp.trainers.data.preprocessing import Columns, Places, standardized
 from labeldp.trainers.data.splits import Splits, held_out, of_amounts
@@ -255,21 +255,18 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     # Half a second that other sets have no use for.
     from scipy.io import loadmat, whosmat
 
-    with open_regular(path) as file:
-        try:
-            announced = {name: shape for name, shape, _ in whosmat(file)}
-            pixels = announced.get("X", ())
-            labels = announced.get("y")
-            if pixels[:3] != _PICTURE or len(pixels) != 4 or labels != (pixels[3], 1):
-                raise DataFileError(f"X is {pixels} and y {labels}, not (32, 32, 3, N) and (N, 1)")
-            check_unpacked(path, 8 * pixels[3] * _PIXELS)  # of whatever type they are
-            file.seek(0)
-            content = loadmat(file, variable_names=["X", "y"])
-        except Exception as error:  # damaged files raise nearly anything
+    with readable(path, "a MATLAB file", fix=AGAIN), open_regular(path) as file:
+        announced = {name: shape for name, shape, _ in whosmat(file)}
+        pixels = announced.get("X", ())
+        labels = announced.get("y")
+        if pixels[:3] != _PICTURE or len(pixels) != 4 or labels != (pixels[3], 1):
             raise DataFileError(
-                f"{path} ({path.stat().st_size:,} bytes) is not a MATLAB file of SVHN's cropped "
-                f"digits ({first_line(error)}): {AGAIN}"
-            ) from error
+                f"{path}: X is {pixels} and y {labels}, not (32, 32, 3, N) and (N, 1) as of SVHN's "
+                f"cropped digits: {AGAIN}"
+            )
+        check_unpacked(path, 8 * pixels[3] * _PIXELS)  # of whatever type they are
+        file.seek(0)
+        content = loadmat(file, variable_names=["X", "y"])
     images = content["X"]
     digits = content["y"][:, 0]
     if images.dtype != np.uint8:
@@ -354,13 +351,10 @@ def _frame(path: Path, **how: Any) -> "pd.DataFrame":
     """Fields of a text file as a frame of text, empty where a line has none."""
     import pandas as pd
 
-    try:
-        with open_regular(path) as file:
-            table = pd.read_csv(file, dtype=str, keep_default_na=False, index_col=False, **how)
-    except FileNotFoundError as error:
-        raise DatasetMissing(f"{path} is missing") from error
-    except (ValueError, OSError) as error:  # pandas' and Unicode's own kinds
-        raise DataFileError(f"{path} can't be read ({first_line(error)}): {AGAIN}") from error
+    if not path.exists():
+        raise DatasetMissing(f"{path} is missing")
+    with readable(path, "text", fix=AGAIN), open_regular(path) as file:
+        table = pd.read_csv(file, dtype=str, keep_default_na=False, index_col=False, **how)
     if len(table) < 2:
         raise DataFileError(f"{path} has {len(table)} rows: {AGAIN}")
     return table
