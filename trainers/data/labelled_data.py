@@ -305,7 +305,6 @@ def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledDat
     Returns:
         The others as training examples, in their order, and these as held-out ones.
     """
-    _validate.whole(held_out_seed=seed)
     count = len(data.train_labels)
     held = held_out_count(count, share=share)
     order = fixed_order(count, seed=_HELD_OUT_SEEDS + seed)

@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import (
     MOST_CATEGORIES,
     RowsRefused,
@@ -111,7 +110,6 @@ class OwnSource:
     text: TextColumns = TextColumns.TFIDF
 
     def __post_init__(self) -> None:
-        _validate.whole(hold_out_seed=self.hold_out_seed)
         if self.bounds is not None and self.classes is not None:
             raise ValueError(
                 "data.bounds is for amounts and data.classes for classes; leave one of them out"
