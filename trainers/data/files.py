@@ -268,7 +268,7 @@ def private_folder(folder: Path) -> None:
     # A link of the superuser is accepted: the superuser could do everything else as well.
     if stat.S_ISLNK(named.st_mode) and named.st_uid not in (os.geteuid(), 0):
         raise _not_ours(folder, named)
-    _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+    _close_folder(folder)
     waiting = [folder]
     while waiting:
         # Each folder is closed before it is read, so that nobody else can add to it.
@@ -276,11 +276,8 @@ def private_folder(folder: Path) -> None:
             for entry in entries:
                 try:
                     path = Path(entry.path)
-                    found = entry.stat(follow_symlinks=False)
-                    _check_owner(path, found)
                     refuse_link(path)
-                    if stat.S_IMODE(found.st_mode) & 0o7077:
-                        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+                    _close(path, entry.stat(follow_symlinks=False), path)
                 except FileNotFoundError:
                     continue  # another process's draft, which has got its name by now
                 if entry.is_dir(follow_symlinks=False):
@@ -291,7 +288,7 @@ def inner_folder(folder: Path) -> None:
     """Create a folder for its owner alone, or close it to others; raises as `private_folder`."""
     refuse_link(folder)
     folder.mkdir(exist_ok=True, mode=0o700)
-    _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+    _close_folder(folder, os.O_NOFOLLOW)
 
 
 def private_file(path: Path) -> None:
@@ -315,7 +312,6 @@ def open_private(path: Path, flags: int) -> int:
         raise
     try:
         found = os.fstat(descriptor)
-        _check_owner(path, found)
         if not stat.S_ISREG(found.st_mode):
             raise NotOurs(f"{path} is not a regular file; move it away, or choose another folder")
         if found.st_nlink > 1:
@@ -324,8 +320,7 @@ def open_private(path: Path, flags: int) -> int:
                 "here would change all of them; replace it by a copy if it is yours alone, move "
                 "it away if not, or choose another folder"
             )
-        if stat.S_IMODE(found.st_mode) & 0o7077:
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+        _close(path, found, descriptor)
     except BaseException:
         os.close(descriptor)
         raise
@@ -350,19 +345,20 @@ def refuse_link(path: Path) -> None:
         )
 
 
-def _close(folder: Path, descriptor: int) -> None:
+def _close_folder(folder: Path, flags: int = 0) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | flags)
     try:
-        found = os.fstat(descriptor)
-        _check_owner(folder, found)
-        if stat.S_IMODE(found.st_mode) & 0o7077:
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+        _close(folder, os.fstat(descriptor), descriptor)
     finally:
         os.close(descriptor)
 
 
-def _check_owner(path: Path, status: os.stat_result) -> None:
-    if status.st_uid != os.geteuid():
-        raise _not_ours(path, status)
+def _close(path: Path, found: os.stat_result, opened: int | Path) -> None:
+    """Take the rights of others from what is `opened`, or refuse what is another user's."""
+    if found.st_uid != os.geteuid():
+        raise _not_ours(path, found)
+    if stat.S_IMODE(found.st_mode) & 0o7077:
+        os.chmod(opened, stat.S_IMODE(found.st_mode) & 0o700)
 
 
 def _not_ours(path: Path, status: os.stat_result) -> NotOurs:

@@ -261,8 +261,8 @@ def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
         labels = announced.get("y")
         if pixels[:3] != _PICTURE or len(pixels) != 4 or labels != (pixels[3], 1):
             raise DataFileError(
-                f"{path}: X is {pixels} and y {labels}, not (32, 32, 3, N) and (N, 1) as of SVHN's "
-                f"cropped digits: {AGAIN}"
+                f"{path} does not hold SVHN's cropped digits (X is {pixels} and y {labels}, not "
+                f"(32, 32, 3, N) and (N, 1)): {AGAIN}"
             )
         check_unpacked(path, 8 * pixels[3] * _PIXELS)  # of whatever type they are
         file.seek(0)

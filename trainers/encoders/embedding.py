@@ -22,11 +22,7 @@ from labeldp.mechanisms import _validate
 from labeldp.trainers.base import PRETRAINED
 from labeldp.trainers.data.files import DataFileError, file_digest, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, PublicData, load
-from labeldp.trainers.data.splits import (
-    EmbeddingRecord,
-    checked_record,
-    digest_of_images,
-)
+from labeldp.trainers.data.splits import EmbeddingRecord, checked_record, digest_of_images
 from labeldp.trainers.encoders.encoder import (
     LOADERS,
     Encoder,
@@ -349,7 +345,7 @@ def publicly_trained(
     network = learner.predictor().network.to("cpu").to(memory_format=torch.contiguous_format)
     network.add_module("head", nn.Identity())
     encoder.network.load_state_dict(network.state_dict())
-    write_encoder(file, encoder.eval(), key=key, sha256=file_digest(encoder))
+    write_encoder(file, encoder.eval(), key=key, sha256=digest_of(encoder))
     report(f"weights are kept for the next time: {file}")
     return encoder
 
