@@ -31,14 +31,8 @@ ANY_SIZE = 1 << 62
 #: Of files that are not complete yet.
 DRAFT_ENDING = ".draft"
 
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
-)
-
-
+#: By the first letter that `ls -l` shows.
+_KINDS = {"d": "a folder", "p": "a pipe", "s": "a socket", "c": "a device", "b": "a device"}
 _GROUPS = Path("/sys/fs/cgroup")
 #: Control characters but tab and end of line, and marks of the direction of writing.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -146,7 +140,7 @@ def check_archive(path: str | Path, archive: ZipFile, *, stored: int | None = No
 
 def _check(path: str | Path, status: os.stat_result, most_bytes: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
-        kind = next((name for holds, name in _KINDS if holds(status.st_mode)), "no regular file")
+        kind = _KINDS.get(stat.filemode(status.st_mode)[0], "no regular file")
         way_out = "name a file in it" if kind == "a folder" else "save what it gives to a file"
         raise FileRefused(f"{path} is {kind}, which can't be read as a whole; {way_out}")
     _check_size(path, status.st_size, most_bytes)
