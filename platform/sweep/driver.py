@@ -62,7 +62,7 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
     size = DataSize(
         num_classes=public.num_classes,
         num_labels=len(data.train_labels),
-        held_out=data.num_held_out,
+        held_out=0 if data.held_out_labels is None else len(data.held_out_labels),
         has_test_split=public.has_test_split,
         amounts=public.bounds is not None,
         shape=tuple(public.train_features.shape[1:]),

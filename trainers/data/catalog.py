@@ -13,7 +13,6 @@ ValueError: unknown data set 'mnits'; did you mean mnist or kmnist?
 
 import contextlib
 import csv
-import hashlib
 import os
 import shutil
 import sys
@@ -23,17 +22,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import ModuleType
 
 from labeldp.trainers.base import Registry, near_miss
 from labeldp.trainers.data import published
 from labeldp.trainers.data.files import (
     DatasetMissing,
-    FileRefused,
     data_root,
-    file_size,
+    file_digest,
     first_line,
-    open_regular,
     whole_file,
 )
 from labeldp.trainers.data.splits import Splits
@@ -54,16 +50,12 @@ class PublishedFile:
     def problem(self, root: Path) -> str | None:
         """Return how the file below `root` differs from the published one, or None."""
         path = root / self.path
-        try:
-            size = file_size(path)
-        except (DatasetMissing, FileRefused) as error:
-            return str(error)
+        size = path.stat().st_size
         if self.size not in (None, size):
             return f"{path} has {size:,} bytes, the published file {self.size:,}: fetch it again"
         if self.md5 is None:
             return None
-        with open_regular(path) as file:
-            found = hashlib.file_digest(file, "md5").hexdigest()
+        found = file_digest(path, "md5")
         if found == self.md5:
             return None
         return (
@@ -72,67 +64,50 @@ class PublishedFile:
         )
 
 
-#: (root of the data sets, files of the layout that is wanted) -> the files are there, or an error.
-Download = Callable[[Path, Sequence[PublishedFile]], object]
-
-
-def from_torchvision(name: str) -> Download:
+def from_torchvision(name: str, root: Path, _: Sequence[PublishedFile]) -> None:
     """Download what torchvision's class of that name does, which knows its files."""
+    import torchvision.datasets
 
-    def download(root: Path, _: Sequence[PublishedFile]) -> object:
-        return getattr(_torchvision_datasets(), name)(root, download=True)
-
-    return download
+    getattr(torchvision.datasets, name)(root, download=True)
 
 
-def file_by_file(url: str) -> Download:
+def file_by_file(url: str, root: Path, files: Sequence[PublishedFile]) -> None:
     """Download each file from below `url`, which ends in a slash, by its name without folders."""
+    from torchvision.datasets.utils import download_url
 
-    def download(root: Path, files: Sequence[PublishedFile]) -> None:
-        download_url = _torchvision_datasets().utils.download_url
-        for file in files:
-            path = root / file.path
-            download_url(url + path.name, path.parent, filename=path.name, md5=file.md5)
-
-    return download
+    for file in files:
+        path = root / file.path
+        download_url(url + path.name, path.parent, filename=path.name, md5=file.md5)
 
 
-def from_archive(url: str, *, digest: str | None = None) -> Download:
+def from_archive(
+    url: str, root: Path, files: Sequence[PublishedFile], *, digest: str | None = None
+) -> None:
     """Download a `.tar.gz`, and take the files out of it by their names alone.
 
     `digest` is the published one of the archive, as `sha256:...` or `md5:...`; None if none is.
     """
+    from torchvision.datasets.utils import download_url
 
-    def download(root: Path, files: Sequence[PublishedFile]) -> None:
-        with TemporaryDirectory(dir=root) as folder:
-            archive = Path(folder) / "archive"
-            _torchvision_datasets().utils.download_url(url, folder, filename=archive.name)
-            if digest is not None:
-                kind, _, published = digest.partition(":")
-                with open(archive, "rb") as opened:
-                    found = hashlib.file_digest(opened, kind).hexdigest()
-                if found != published:
-                    raise ValueError(f"{url} has {kind} {found}, the published archive {published}")
-            with tarfile.open(archive) as opened:
-                members = {Path(each.name).name: each for each in opened if each.isfile()}
-                for file in files:
-                    path = root / file.path
-                    if path.name not in members:
-                        raise ValueError(f"the archive has no file {path.name}")
-                    member = opened.extractfile(members[path.name])
-                    assert member is not None
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    with whole_file(path) as written:
-                        shutil.copyfileobj(member, written)
-
-    return download
-
-
-def _torchvision_datasets() -> ModuleType:
-    import torchvision.datasets
-
-    found: ModuleType = torchvision.datasets
-    return found
+    with TemporaryDirectory(dir=root) as folder:
+        archive = Path(folder) / "archive"
+        download_url(url, folder, filename=archive.name)
+        if digest is not None:
+            kind, _, published = digest.partition(":")
+            found = file_digest(archive, kind)
+            if found != published:
+                raise ValueError(f"{url} has {kind} {found}, the published archive {published}")
+        with tarfile.open(archive) as opened:
+            members = {Path(each.name).name: each for each in opened if each.isfile()}
+            for file in files:
+                path = root / file.path
+                if path.name not in members:
+                    raise ValueError(f"the archive has no file {path.name}")
+                member = opened.extractfile(members[path.name])
+                assert member is not None
+                path.parent.mkdir(parents=True, exist_ok=True)
+                with whole_file(path) as written:
+                    shutil.copyfileobj(member, written)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +117,7 @@ class DataSet:
     Attributes:
         files: All in one folder; none for the user's own, and for what comes with a package.
         reader: Returns the arrays of the files in a folder; None for the user's own.
-        download: Of `fetch`; None where the user has to get the files.
+        download: Puts the files below a root; None where the user has to get them.
         by_hand: Instructions for the user; None where there is a download.
     """
 
@@ -150,7 +125,7 @@ class DataSet:
     description: str
     files: tuple[PublishedFile, ...] = ()
     reader: Callable[[Path], Splits] | None = None
-    download: Download | None = None
+    download: Callable[[Path, Sequence[PublishedFile]], object] | None = None
     by_hand: str | None = None
 
     def __post_init__(self) -> None:
@@ -241,35 +216,36 @@ _RECORDS = (
         description="70,000 handwritten digits, 28x28 (LeCun, Cortes, Burges)",
         files=published_files("MNIST/raw"),
         reader=published.read_idx_folder,
-        download=from_torchvision("MNIST"),
+        download=partial(from_torchvision, "MNIST"),
     ),
     DataSet(
         name="fashion_mnist",
         description="70,000 articles of clothing, 28x28 (Zalando, MIT license)",
         files=published_files("FashionMNIST/raw"),
         reader=partial(published.read_idx_folder, class_names=_FASHION_CLASSES),
-        download=from_torchvision("FashionMNIST"),
+        download=partial(from_torchvision, "FashionMNIST"),
     ),
     DataSet(
         name="kmnist",
         description="70,000 handwritten kana, 28x28 (Clanuwat et al. 2018, CC BY-SA 4.0)",
         files=published_files("KMNIST/raw"),
         reader=partial(published.read_idx_folder, class_names=_KANA),
-        download=from_torchvision("KMNIST"),
+        download=partial(from_torchvision, "KMNIST"),
     ),
     DataSet(
         name="svhn",
         description="99,289 digits of house numbers, 32x32 (Netzer et al. 2011; not for trade)",
         files=published_files("SVHN"),
         reader=published.read_svhn_folder,
-        download=file_by_file("http://ufldl.stanford.edu/housenumbers/"),
+        download=partial(file_by_file, "http://ufldl.stanford.edu/housenumbers/"),
     ),
     DataSet(
         name="cifar10",
         description="60,000 photographs of 10 kinds of things, 32x32 (Krizhevsky 2009)",
         files=published_files("cifar-10-batches-bin"),
         reader=published.read_cifar10,
-        download=from_archive(
+        download=partial(
+            from_archive,
             "https://www.cs.toronto.edu/~kriz/cifar-10-binary.tar.gz",
             digest="md5:c32a1d4ab5d03f1284b67883e8d87530",
         ),
@@ -279,7 +255,8 @@ _RECORDS = (
         description="60,000 photographs of 100 kinds of things, 32x32 (Krizhevsky 2009)",
         files=published_files("cifar-100-binary"),
         reader=published.read_cifar100,
-        download=from_archive(
+        download=partial(
+            from_archive,
             "https://www.cs.toronto.edu/~kriz/cifar-100-binary.tar.gz",
             digest="md5:03b5dce01913d631647c71ecec9e9cb8",
         ),
@@ -289,7 +266,9 @@ _RECORDS = (
         description="48,842 rows of the census of 1994: above 50,000 dollars? (UCI, CC BY 4.0)",
         files=published_files("adult"),
         reader=published.read_adult,
-        download=file_by_file("https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"),
+        download=partial(
+            file_by_file, "https://archive.ics.uci.edu/ml/machine-learning-databases/adult/"
+        ),
     ),
     DataSet(
         name="movielens_1m",
@@ -305,7 +284,8 @@ _RECORDS = (
         description="amounts: value of houses in 20,640 districts in 1990 (Pace, Barry 1997)",
         files=published_files("california_housing"),
         reader=published.read_housing,
-        download=from_archive(
+        download=partial(
+            from_archive,
             "https://ndownloader.figshare.com/files/5976036",
             # As scikit-learn states it.
             digest="sha256:aaa5c9a6afe2225cc2aed2723682ae403280c4a3695a2ddda4ffb5d8215ea681",
@@ -316,8 +296,8 @@ _RECORDS = (
         description="100,000 advertisements: was it clicked? (Criteo's sample of its challenge)",
         files=published_files("criteo_display"),
         reader=published.read_criteo_display,
-        download=from_archive(
-            "https://labs.criteo.com/wp-content/uploads/2015/04/dac_sample.tar.gz"
+        download=partial(
+            from_archive, "https://labs.criteo.com/wp-content/uploads/2015/04/dac_sample.tar.gz"
         ),
     ),
     DataSet(
@@ -350,10 +330,6 @@ def find(name: str) -> DataSet:
     raise ValueError(f"unknown data set {name!r}; {near_miss(str(name), DATASETS)}")
 
 
-class FetchFailed(ValueError):
-    """A data set could not be downloaded; the message has the cause and another way."""
-
-
 def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
     """Download a data set, unless it is there as published; return the folder it is in."""
     data_set = find(name)
@@ -369,10 +345,10 @@ def fetch(name: str, root: str | os.PathLike[str] | None = None) -> Path:
                 data_set.download(folder, data_set.files)
         except (OSError, RuntimeError, ValueError, tarfile.TarError) as error:
             files = ", ".join(file.path for file in data_set.files)
-            raise FetchFailed(
+            raise ValueError(
                 f"{name} could not be downloaded; on a machine without a network, put {files} into "
                 f"{folder.absolute()} by hand ({first_line(error)})"
             ) from error
         if problems := data_set.check(folder):
-            raise FetchFailed(f"{problems[0]} (remove the file first if it is an old one)")
+            raise ValueError(f"{problems[0]} (remove the file first if it is an old one)")
     return data_set.folder(folder)

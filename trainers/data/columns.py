@@ -327,8 +327,7 @@ def _with_none(array: NDArray[Any], missing: NDArray[np.bool_]) -> NDArray[Any]:
 
 def days_of(dates: NDArray[Any]) -> NDArray[np.float64]:
     """Return dates as days since 1970, with fractions; NaT as NaN [N]."""
-    since = dates.astype("datetime64[us]") - np.datetime64(0, "us")
-    return np.where(np.isnat(since), np.nan, since / _DAY)
+    return np.asarray((dates.astype("datetime64[us]") - np.datetime64(0, "us")) / _DAY)
 
 
 def identifier(name: str, column: NDArray[Any]) -> str | None:

@@ -11,6 +11,7 @@ writes to a place that another user chose.
 """
 
 import errno
+import hashlib
 import os
 import re
 import resource
@@ -30,14 +31,8 @@ ANY_SIZE = 1 << 62
 #: Of files that are not complete yet.
 DRAFT_ENDING = ".draft"
 
-_KINDS = (
-    (stat.S_ISDIR, "a folder"),
-    (stat.S_ISFIFO, "a pipe"),
-    (stat.S_ISSOCK, "a socket"),
-    (lambda mode: stat.S_ISCHR(mode) or stat.S_ISBLK(mode), "a device"),
-)
-
-
+#: By the first letter that `ls -l` shows.
+_KINDS = {"d": "a folder", "p": "a pipe", "s": "a socket", "c": "a device", "b": "a device"}
 _GROUPS = Path("/sys/fs/cgroup")
 #: Control characters but tab and end of line, and marks of the direction of writing.
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
@@ -145,7 +140,7 @@ def check_archive(path: str | Path, archive: ZipFile, *, stored: int | None = No
 
 def _check(path: str | Path, status: os.stat_result, most_bytes: int | None) -> None:
     if not stat.S_ISREG(status.st_mode):
-        kind = next((name for holds, name in _KINDS if holds(status.st_mode)), "no regular file")
+        kind = _KINDS.get(stat.filemode(status.st_mode)[0], "no regular file")
         way_out = "name a file in it" if kind == "a folder" else "save what it gives to a file"
         raise FileRefused(f"{path} is {kind}, which can't be read as a whole; {way_out}")
     _check_size(path, status.st_size, most_bytes)
@@ -178,18 +173,31 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     return Path(root or os.environ.get("LABELDP_DATA") or "data").expanduser()
 
 
-def file_size(path: Path) -> int:
-    """Bytes of a regular file that is there."""
-    try:
-        with open_regular(path) as file:
-            return os.fstat(file.fileno()).st_size
-    except (FileNotFoundError, NotADirectoryError) as error:
-        raise DatasetMissing(f"{path} is missing") from error
+def file_digest(path: Path, kind: str = "sha256") -> str:
+    """Return the digest of a file that may be larger than memory, in hexadecimal digits."""
+    with open_regular(path, most_bytes=ANY_SIZE) as file:
+        return hashlib.file_digest(file, kind).hexdigest()
 
 
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, or its type's name."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
+
+
+@contextmanager
+def readable(file: Path, kind: str, *, fix: str) -> Iterator[None]:
+    """Name the file and a fix, whatever a reader raises on damaged bytes."""
+    try:
+        yield
+    except (DataFileError, FileRefused, FileNotFoundError):
+        raise
+    except Exception as error:
+        reason = first_line(error)
+        # NumPy takes unknown bytes for a pickle, and explains how to load that unsafely.
+        reason = "it is not in NumPy's format" if "pickled" in reason else reason
+        raise DataFileError(
+            f"{file} ({file.stat().st_size:,} bytes) can't be read as {kind} ({reason}); {fix}"
+        ) from error
 
 
 def visible(text: str) -> str:
@@ -254,7 +262,7 @@ def private_folder(folder: Path) -> None:
     # A link of the superuser is accepted: the superuser could do everything else as well.
     if stat.S_ISLNK(named.st_mode) and named.st_uid not in (os.geteuid(), 0):
         raise _not_ours(folder, named)
-    _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY))
+    _close_folder(folder)
     waiting = [folder]
     while waiting:
         # Each folder is closed before it is read, so that nobody else can add to it.
@@ -262,11 +270,8 @@ def private_folder(folder: Path) -> None:
             for entry in entries:
                 try:
                     path = Path(entry.path)
-                    found = entry.stat(follow_symlinks=False)
-                    _check_owner(path, found)
                     refuse_link(path)
-                    if stat.S_IMODE(found.st_mode) & 0o7077:
-                        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+                    _close(path, entry.stat(follow_symlinks=False), path)
                 except FileNotFoundError:
                     continue  # another process's draft, which has got its name by now
                 if entry.is_dir(follow_symlinks=False):
@@ -277,7 +282,7 @@ def inner_folder(folder: Path) -> None:
     """Create a folder for its owner alone, or close it to others; raises as `private_folder`."""
     refuse_link(folder)
     folder.mkdir(exist_ok=True, mode=0o700)
-    _close(folder, os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW))
+    _close_folder(folder, os.O_NOFOLLOW)
 
 
 def private_file(path: Path) -> None:
@@ -301,7 +306,6 @@ def open_private(path: Path, flags: int) -> int:
         raise
     try:
         found = os.fstat(descriptor)
-        _check_owner(path, found)
         if not stat.S_ISREG(found.st_mode):
             raise NotOurs(f"{path} is not a regular file; move it away, or choose another folder")
         if found.st_nlink > 1:
@@ -310,8 +314,7 @@ def open_private(path: Path, flags: int) -> int:
                 "here would change all of them; replace it by a copy if it is yours alone, move "
                 "it away if not, or choose another folder"
             )
-        if stat.S_IMODE(found.st_mode) & 0o7077:
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+        _close(path, found, descriptor)
     except BaseException:
         os.close(descriptor)
         raise
@@ -336,19 +339,20 @@ def refuse_link(path: Path) -> None:
         )
 
 
-def _close(folder: Path, descriptor: int) -> None:
+def _close_folder(folder: Path, flags: int = 0) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | flags)
     try:
-        found = os.fstat(descriptor)
-        _check_owner(folder, found)
-        if stat.S_IMODE(found.st_mode) & 0o7077:
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+        _close(folder, os.fstat(descriptor), descriptor)
     finally:
         os.close(descriptor)
 
 
-def _check_owner(path: Path, status: os.stat_result) -> None:
-    if status.st_uid != os.geteuid():
-        raise _not_ours(path, status)
+def _close(path: Path, found: os.stat_result, opened: int | Path) -> None:
+    """Take the rights of others from what is `opened`, or refuse what is another user's."""
+    if found.st_uid != os.geteuid():
+        raise _not_ours(path, found)
+    if stat.S_IMODE(found.st_mode) & 0o7077:
+        os.chmod(opened, stat.S_IMODE(found.st_mode) & 0o700)
 
 
 def _not_ours(path: Path, status: os.stat_result) -> NotOurs:

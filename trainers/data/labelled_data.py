@@ -25,8 +25,6 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
-from labeldp.trainers.data.own_data import read_own
-from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
 from labeldp.trainers.data.splits import (
     NO_OUTSIDE_DATA,
@@ -43,8 +41,6 @@ from labeldp.trainers.data.splits import (
 _CHUNK_ROWS = 8192
 #: Seeds of the order that held-out examples are taken from; a limit's order has the seed 1.
 _HELD_OUT_SEEDS = 2
-#: In the order in which the fingerprint reads them.
-_PARTS = ("train_features", "test_features", "held_out_features")
 
 
 class FeatureKind(Enum):
@@ -86,23 +82,18 @@ class PublicData:
     test_amounts: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        for part in _PARTS:
-            features = getattr(self, part)
-            if features is None and part == "held_out_features":
-                continue
+        for part, features in self._parts.items():
             if not isinstance(features, Tensor):
                 raise ValueError(
-                    f"{self.name}: {part} is a {type(features).__name__}; it must be a torch "
-                    "tensor (torch.from_numpy makes one)"
+                    f"{self.name}: {part}_features is a {type(features).__name__}; it must be a "
+                    "torch tensor (torch.from_numpy makes one)"
                 )
             # A view is sent to other processes with all that it is a view of: a table's column of
             # labels, say.
             if features.untyped_storage().nbytes() > features.numel() * features.element_size():
                 own = features.clone(memory_format=torch.contiguous_format)
-                object.__setattr__(self, part, own)
-        parts = {part: getattr(self, part) for part in _PARTS}
-        found = {part.removesuffix("_features"): x for part, x in parts.items() if x is not None}
-        labels = checked_public(self.name, self.num_classes, found, self.test_labels)
+                object.__setattr__(self, f"{part}_features", own)
+        labels = checked_public(self.name, self.num_classes, self._parts, self.test_labels)
         object.__setattr__(self, "test_labels", labels)
         if not self.preprocessing.steps:
             object.__setattr__(self, "preprocessing", as_given(self.train_features))
@@ -119,10 +110,7 @@ class PublicData:
             )
 
     def __repr__(self) -> str:
-        shapes = {part: getattr(self, f"{part}_features") for part in ("train", "test", "held_out")}
-        shown = [
-            f"{part}={list(x.shape)}" for part, x in shapes.items() if x is not None and len(x)
-        ]
+        shown = [f"{part}={list(x.shape)}" for part, x in self._parts.items() if len(x)]
         return f"PublicData(name={self.name!r}, num_classes={self.num_classes}, {', '.join(shown)})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -146,7 +134,7 @@ class PublicData:
         """How long the list of each column of identifiers is [D]; None for other features."""
         if self.kind is not FeatureKind.IDENTIFIERS:
             return None
-        parts = [features.amax(0) for features in self._features if len(features)]
+        parts = [features.amax(0) for features in self._parts.values() if len(features)]
         longest = torch.stack(parts).amax(0)
         return tuple((longest + 1).tolist())
 
@@ -178,13 +166,14 @@ class PublicData:
 
         Nothing secret is in them: labels that are held out and not public are not here at all.
         """
-        return fingerprint_of(self.num_classes, self._features, self.test_labels)
+        return fingerprint_of(self.num_classes, self._parts.values(), self.test_labels)
 
     @property
-    def _features(self) -> tuple[Tensor, ...]:
-        """All features there are: of training, of the public test split, of what is held out."""
-        parts = (getattr(self, part) for part in _PARTS)
-        return tuple(features for features in parts if features is not None)
+    def _parts(self) -> dict[str, Tensor]:
+        """All features there are, in the order in which the fingerprint reads them."""
+        parts = {"train": self.train_features, "test": self.test_features}
+        held_out = self.held_out_features
+        return parts if held_out is None else {**parts, "held_out": held_out}
 
     @cached_property
     def pixels(self) -> "Pixels | None":
@@ -259,17 +248,9 @@ class LabelledData:
             features = getattr(self.public, f"{part}_features")
             if labels is None and features is None:
                 continue
-            if labels is None or features is None:
-                missing = "labels" if labels is None else "features"
-                raise ValueError(f"{name}: there are no {part}_{missing}; give both or neither")
             classes = self.public.num_classes
             checked = checked_labels(labels, features, classes, name=name, part=part)
             object.__setattr__(self, f"{part}_labels", checked)
-
-    @property
-    def num_held_out(self) -> int:
-        """H, how many labels are held out of training."""
-        return 0 if self.held_out_labels is None else len(self.held_out_labels)
 
     def __repr__(self) -> str:
         return (
@@ -285,11 +266,6 @@ def load(
     return labelled(name, find(name).read(data_root(root)), limit=limit)
 
 
-def load_own(source: OwnSource) -> LabelledData:
-    """Read a user's own files, as a sweep does."""
-    return labelled("own", read_own(source))
-
-
 def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:
     """Return arrays as a checked data set."""
     if limit is not None:
@@ -299,8 +275,7 @@ def labelled(name: str, splits: Splits, *, limit: int | None = None) -> Labelled
     if limit is None or limit >= len(data.train_labels):
         return data
     rows = fixed_order(len(data.train_labels), seed=1)[:limit]
-    fewer = replace(public, train_features=public.train_features[torch.from_numpy(rows)])
-    return LabelledData(public=fewer, train_labels=data.train_labels[rows])
+    return LabelledData(public=public.only(rows), train_labels=data.train_labels[rows])
 
 
 def public_part(name: str, splits: Splits) -> PublicData:
@@ -330,7 +305,6 @@ def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledDat
     Returns:
         The others as training examples, in their order, and these as held-out ones.
     """
-    _validate.whole(held_out_seed=seed)
     count = len(data.train_labels)
     held = held_out_count(count, share=share)
     order = fixed_order(count, seed=_HELD_OUT_SEEDS + seed)

@@ -54,7 +54,6 @@ from labeldp.trainers.data.preprocessing import Columns, Numbers, standardized
 from labeldp.trainers.data.splits import (
     HELD_OUT,
     NO_OUTSIDE_DATA,
-    EmbeddingRefused,
     FeatureProvenance,
     League,
     Splits,
@@ -153,7 +152,6 @@ def _one_of_each(rows: OwnRows, where: Path | str, *, apart_from: OwnRows | None
             f"{where}: one row of each of {len(kept):,} persons is kept, and {left_out:,} rows are "
             "left out, so that epsilon holds for all labels of a person; "
             "LabelPrivateClassifier.fit(groups=) uses all rows",
-            RowsLeftOut,
             stacklevel=2,
         )
     return rows.only(np.isin(np.arange(len(own)), kept))
@@ -254,18 +252,8 @@ def _stated_classes(
         )
     listed = next(iter(names), None)
     count = counts.pop()
-    if listed is not None:
-        _refuse_equal_classes(listed)
     _validate.whole(minimum=2, num_classes=count)
     return count, listed
-
-
-def _refuse_equal_classes(classes: Sequence[Hashable]) -> None:
-    if len(set(map(class_name, classes))) < max(2, len(classes)):
-        raise ValueError(
-            f"classes are {', '.join(map(str, classes)) or 'none'}; there must be at least two, "
-            "each once"
-        )
 
 
 def label_numbers(
@@ -276,7 +264,11 @@ def label_numbers(
     Numbers are names, too. K classes without names are called 0 to K-1.
     """
     names = range(classes) if isinstance(classes, int) else classes
-    _refuse_equal_classes(names)
+    if len(set(map(class_name, names))) < max(2, len(names)):
+        raise ValueError(
+            f"classes are {', '.join(map(str, names)) or 'none'}; there must be at least two, each "
+            "once"
+        )
     if labels.dtype.kind in "biuf":
         distinct, inverse = np.unique(labels, return_inverse=True)
         places = class_places(distinct.tolist(), names)[inverse]
@@ -333,10 +325,6 @@ Fitted = TypeVar("Fitted", Numbers, Columns)
 LARGEST_SQUARED_NORM = 64
 
 
-class RowsLeftOut(UserWarning):
-    """Rows of persons with more than one row are not used; the message counts them."""
-
-
 class ColumnsLeftOut(UserWarning):
     """Columns that look like identifiers and are not features; the message names them."""
 
@@ -378,9 +366,6 @@ def prepared(
             "numbers [N, D] (in Python, X.reshape(-1, 1) of one feature, or a DataFrame of dates "
             "and text), images uint8 [N, H, W] or [N, C, H, W]"
         )
-    train, test = (
-        part if part.dtype.kind == "f" else part.astype(np.float64) for part in (train, test)
-    )
     return standardized(_narrowed(Numbers.fit(train)), train, test)
 
 
@@ -435,12 +420,12 @@ def with_embeddings(name: str, splits: Splits, named: str | Path) -> Splits:
     train = len(splits.train_labels)
     test = len(splits.test_labels)
     if matrix.ndim != 2 or not np.issubdtype(matrix.dtype, np.floating) or not matrix.shape[1]:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{file} holds {matrix.dtype} of shape {matrix.shape}; embeddings are floating-point "
             "numbers [N, D], a vector for each image"
         )
     if len(matrix) != train + test:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{file} holds {len(matrix):,} vectors, but {name} has {train:,} training and {test:,} "
             "testing rows; it must hold one for each of them, in this order, as `labeldp embed "
             f"{name}` writes them"
@@ -450,7 +435,7 @@ def with_embeddings(name: str, splits: Splits, named: str | Path) -> Splits:
     if record is not None:
         made_by = record.provenance
         if record.inputs != digest_of_images(*images_of(name, splits)):
-            raise EmbeddingRefused(
+            raise DataFileError(
                 f"{file} holds embeddings of other images than those of {name} here (another "
                 f"SHA-256 of the images); make them of these: labeldp embed {name} --encoder "
                 f"{made_by.encoder} -o FILE.npy"
@@ -470,14 +455,14 @@ def _own_provenance(source: OwnSource, features: NDArray[Any]) -> FeatureProvena
     if not made_by:
         return FeatureProvenance(league=League.NOT_STATED)
     if len(made_by) < len(files):
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{files[records.index(None)]} has no record of the encoder that made it, and the "
             "other file of this data set has one; make both by one encoder: labeldp embed"
         )
     first = made_by[0]
     last = made_by[-1]
     if not first.same_encoder(last):
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{files[0]} was made by {first.encoder} and {files[-1]} by {last.encoder}, or with "
             "other weights or another preparation; make both by one encoder"
         )

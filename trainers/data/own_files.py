@@ -28,7 +28,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate
 from labeldp.trainers.data.columns import (
     MOST_CATEGORIES,
     RowsRefused,
@@ -46,8 +45,8 @@ from labeldp.trainers.data.files import (
     DatasetMissing,
     FileRefused,
     check_archive,
-    first_line,
     open_regular,
+    readable,
 )
 from labeldp.trainers.data.preprocessing import MOST_DIRECTIONS
 from labeldp.trainers.data.tables import csv_table, parquet_table
@@ -60,6 +59,9 @@ OWN_FILES = (".csv", ".npy", ".npz", ".parquet", ".xlsx")
 LABEL = "label"
 #: Spellings of a row's `train` or `test`.
 SPLIT = "split"
+_WRITE_PLAIN = (
+    "write it with numpy.save or numpy.savez, numbers and strings only, no Python objects"
+)
 _FOUR = ("train_features", "train_labels", "test_features", "test_labels")
 #: How many classes there are, or their names in order.
 StatedClasses = int | Sequence[str]
@@ -108,7 +110,6 @@ class OwnSource:
     text: TextColumns = TextColumns.TFIDF
 
     def __post_init__(self) -> None:
-        _validate.whole(hold_out_seed=self.hold_out_seed)
         if self.bounds is not None and self.classes is not None:
             raise ValueError(
                 "data.bounds is for amounts and data.classes for classes; leave one of them out"
@@ -174,9 +175,7 @@ class OwnRows:
     groups: NDArray[Any] | None = None
 
     def __len__(self) -> int:
-        if isinstance(self.features, dict):
-            return len(next(iter(self.features.values())))
-        return len(self.features)
+        return len(self.labels)
 
     def only(self, chosen: NDArray[np.bool_]) -> "OwnRows":
         """Return features and labels of the chosen rows [N]."""
@@ -357,14 +356,9 @@ def _refuse_columns(file: Path, source: OwnSource) -> None:
 
 def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
     """Return the array of an `.npy`; `mapped` it is read-only, and read where it is used."""
-    try:
-        with open_regular(file):
-            # It refuses a file with fewer bytes than its header announces.
-            array: Any = np.load(file, mmap_mode="r", allow_pickle=False)
-    except (FileRefused, FileNotFoundError):
-        raise
-    except Exception as error:  # NumPy raises many kinds on damaged files
-        raise _damaged(file, error, "numpy.save") from error
+    with readable(file, ".npy", fix=_WRITE_PLAIN), open_regular(file):
+        # It refuses a file with fewer bytes than its header announces.
+        array: Any = np.load(file, mmap_mode="r", allow_pickle=False)
     if not isinstance(array, np.ndarray):
         array.close()
         raise DataFileError(f"{file} is an .npz, not an .npy; rename it to .npz")
@@ -373,31 +367,20 @@ def npy_array(file: Path, *, mapped: bool = False) -> NDArray[Any]:
 
 def npz_arrays(file: Path, *, stored: bool = False) -> dict[str, NDArray[Any]]:
     """Return the arrays of an `.npz` by name; of one that is `stored`, nothing is compressed."""
-    try:
-        # Opened here, since NumPy leaves damaged files open.
-        with open_regular(file) as opened, np.load(opened, allow_pickle=False) as archive:
-            check_archive(file, archive.zip, stored=file.stat().st_size if stored else None)
-            arrays = {key: archive[key] for key in archive.files}
-    except FileRefused:
-        raise
-    except Exception as error:  # NumPy and zipfile raise many kinds on damaged files
-        raise _damaged(file, error, "numpy.savez") from error
+    # Opened here, since NumPy leaves damaged files open.
+    with (
+        readable(file, ".npz", fix=_WRITE_PLAIN),
+        open_regular(file) as opened,
+        np.load(opened, allow_pickle=False) as archive,
+    ):
+        check_archive(file, archive.zip, stored=file.stat().st_size if stored else None)
+        arrays = {key: archive[key] for key in archive.files}
     if empty := [key for key, array in arrays.items() if not array.dtype.itemsize]:
         # Any number of them fits into no bytes.
         raise DataFileError(
             f"{file}: {empty[0]} holds {arrays[empty[0]].size:,} values of no bytes"
         )
     return arrays
-
-
-def _damaged(file: Path, error: Exception, writer: str) -> DataFileError:
-    reason = first_line(error)
-    # NumPy takes unknown bytes for a pickle, and explains how to load that unsafely.
-    reason = "it is not in NumPy's format" if "pickled" in reason else reason
-    return DataFileError(
-        f"{file} ({file.stat().st_size:,} bytes) can't be read ({reason}); write it with {writer}, "
-        "numbers and strings only, no Python objects"
-    )
 
 
 def one_label_each(file: Path | str, features: NDArray[Any], labels: NDArray[Any]) -> None:

@@ -48,7 +48,7 @@ from labeldp.trainers.data.columns import (
     refuse_infinite,
     values_in,
 )
-from labeldp.trainers.data.stored import Kept, Step, Stored, packed
+from labeldp.trainers.data.stored import Step, Stored, packed
 
 if TYPE_CHECKING:  # listing and checking data sets stays quick without it
     from torch import Tensor
@@ -362,11 +362,11 @@ class Numbers(Step):
         refuse_infinite(matrix, what=what, names=self.names)
         result = np.empty((len(matrix), *self.shape), dtype=self.dtype)
         for some, target in zip(chunks(matrix), chunks(result), strict=True):
-            gaps = np.isnan(some) if matrix.dtype.kind == "f" else None
-            if gaps is not None and gaps.any():
+            gaps = np.isnan(some)
+            if gaps.any():
                 some = np.where(gaps, self.median.astype(some.dtype), some)
             target[:, :width] = (some - self.mean) / self.std
-            target[:, width:] = 0 if gaps is None else gaps[:, self.indicated]
+            target[:, width:] = gaps[:, self.indicated]
         return result
 
     @property
@@ -391,13 +391,11 @@ def _medians(train: NDArray[Any]) -> tuple[NDArray[np.float64], NDArray[np.int64
     median = np.zeros(train.shape[1])
     gaps = np.zeros(train.shape[1], dtype=np.int64)
     for place, column in enumerate(train.T):
-        if column.dtype.kind == "f":
-            absent = np.isnan(column)
-            gaps[place] = absent.sum()
-            column = column[~absent] if gaps[place] else column
-        if len(column):
+        known = column[~np.isnan(column)]
+        gaps[place] = len(column) - len(known)
+        if len(known):
             with np.errstate(over="ignore", invalid="ignore"):
-                median[place] = np.median(column)
+                median[place] = np.median(known)
     return median, gaps
 
 
@@ -655,7 +653,7 @@ class Places(Step):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class SklearnStep(Kept, Step):
+class SklearnStep(Step):
     """Fitted transformers of scikit-learn, such as the first steps of a `Pipeline`."""
 
     kind: ClassVar[str] = "sklearn"

@@ -19,9 +19,8 @@ from labeldp.trainers.data.files import (
     DataFileError,
     DatasetMissing,
     check_unpacked,
-    file_size,
-    first_line,
     open_regular,
+    readable,
 )
 from labeldp.trainers.data.preprocessing import Columns, Places, standardized
 from labeldp.trainers.data.splits import Splits, held_out, of_amounts
@@ -40,10 +39,10 @@ Batch = tuple[NDArray[np.uint8], NDArray[Any]]
 
 def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
     """Return the array of bytes in an IDX file."""
-    size = file_size(path)
     header = 4 * (1 + dimensions)
     with open_regular(path) as file:
-        start = file.read(header)
+        content = np.fromfile(file, dtype=np.uint8)
+    start = content[:header].tobytes()
     magic = bytes([0, 0, _UNSIGNED_BYTE, dimensions])
     if start[:4] != magic or len(start) < header:
         raise DataFileError(
@@ -53,12 +52,12 @@ def read_idx(path: Path, *, dimensions: int) -> NDArray[np.uint8]:
         )
     shape = struct.unpack(f">{dimensions}I", start[4:])
     expected = header + math.prod(shape)
-    if size != expected:
+    if len(content) != expected:
         raise DataFileError(
-            f"{path} has {size:,} bytes, but its header announces {'x'.join(map(str, shape))} "
-            f"entries, {expected:,} bytes: {AGAIN}"
+            f"{path} has {len(content):,} bytes, but its header announces "
+            f"{'x'.join(map(str, shape))} entries, {expected:,} bytes: {AGAIN}"
         )
-    return np.fromfile(path, dtype=np.uint8, offset=header).reshape(shape)
+    return content[header:].reshape(shape)
 
 
 def read_idx_folder(folder: Path, *, class_names: tuple[str, ...] | None = None) -> Splits:
@@ -93,14 +92,16 @@ def of_batches(
 
 def read_cifar_binary(path: Path, *, label_bytes: int) -> Batch:
     """Return images uint8 [N, 3, 32, 32] and labels [N] of a file of CIFAR's binary version."""
-    size = file_size(path)
+    with open_regular(path) as file:
+        content = np.fromfile(file, dtype=np.uint8)
+    size = len(content)
     record = label_bytes + _PIXELS
     if size == 0 or size % record:
         raise DataFileError(
             f"{path} has {size:,} bytes, not a whole number of records of {record:,} bytes "
             f"({size // record:,} records and {size % record:,} bytes): {AGAIN}"
         )
-    records = np.fromfile(path, dtype=np.uint8).reshape(-1, record)
+    records = content.reshape(-1, record)
     return records[:, label_bytes:].reshape(-1, 3, 32, 32), records[:, label_bytes - 1].copy()
 
 
@@ -187,7 +188,7 @@ def read_adult_rows(path: Path) -> tuple[dict[str, NDArray[Any]], NDArray[np.int
     """Return the columns of one of Adult's files, numbers or strings [N], and its labels [N]."""
     # adult.test starts with a remark, and writes a point behind labels.
     names = (*ADULT_COLUMNS, "income")
-    table = _frame(path, names=names, index_col=False, comment="|", skipinitialspace=True)
+    table = _frame(path, names=names, comment="|", skipinitialspace=True)
     labels = table["income"].str.removesuffix(".")
     refuse_row(path, ~labels.isin(ADULT_CLASSES), "ends with no label of Adult, <=50K or >50K")
     columns = {
@@ -215,7 +216,7 @@ def read_movielens(folder: Path) -> Splits:
     path = folder / "ratings.dat"
     # user::movie::stars::seconds, between whose colons lie empty fields.
     how = {"sep": ":", "quoting": csv.QUOTE_NONE, "skip_blank_lines": False}
-    table = _frame(path, names=range(7), index_col=False, **how)
+    table = _frame(path, names=range(7), **how)
     whole = [table[place].str.fullmatch(r"[0-9]{1,18}", na=False) for place in (0, 2, 6)]
     refuse_row(
         path,
@@ -251,25 +252,21 @@ def read_svhn_folder(folder: Path) -> Splits:
 
 def read_svhn(path: Path) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Return images uint8 [N, 3, 32, 32] and labels [N], the digits themselves."""
-    size = file_size(path)
     # Half a second that other sets have no use for.
     from scipy.io import loadmat, whosmat
 
-    try:
-        with open_regular(path) as file:
-            announced = {name: shape for name, shape, _ in whosmat(file)}
-            pixels = announced.get("X", ())
-            labels = announced.get("y")
-            if pixels[:3] != _PICTURE or len(pixels) != 4 or labels != (pixels[3], 1):
-                raise DataFileError(f"X is {pixels} and y {labels}, not (32, 32, 3, N) and (N, 1)")
-            check_unpacked(path, 8 * pixels[3] * _PIXELS)  # of whatever type they are
-            file.seek(0)
-            content = loadmat(file, variable_names=["X", "y"])
-    except Exception as error:  # damaged files raise nearly anything
-        raise DataFileError(
-            f"{path} ({size:,} bytes) is not a MATLAB file of SVHN's cropped digits "
-            f"({first_line(error)}): {AGAIN}"
-        ) from error
+    with readable(path, "a MATLAB file", fix=AGAIN), open_regular(path) as file:
+        announced = {name: shape for name, shape, _ in whosmat(file)}
+        pixels = announced.get("X", ())
+        labels = announced.get("y")
+        if pixels[:3] != _PICTURE or len(pixels) != 4 or labels != (pixels[3], 1):
+            raise DataFileError(
+                f"{path} does not hold SVHN's cropped digits (X is {pixels} and y {labels}, not "
+                f"(32, 32, 3, N) and (N, 1)): {AGAIN}"
+            )
+        check_unpacked(path, 8 * pixels[3] * _PIXELS)  # of whatever type they are
+        file.seek(0)
+        content = loadmat(file, variable_names=["X", "y"])
     images = content["X"]
     digits = content["y"][:, 0]
     if images.dtype != np.uint8:
@@ -306,7 +303,7 @@ DISPLAY_TEXTS = tuple(f"category_{place}" for place in range(1, 27))
 def read_housing(folder: Path) -> Splits:
     """Return California housing: amounts are median values of houses, in dollars."""
     path = folder / "cal_housing.data"
-    table = _frame(path, sep=",", header=None, names=HOUSING_COLUMNS, index_col=False)
+    table = _frame(path, names=HOUSING_COLUMNS)
     columns = {name: _numbers(path, table, name) for name in HOUSING_COLUMNS}
     amounts = columns.pop("median_value")
     test = held_out(len(amounts))
@@ -321,7 +318,7 @@ def read_criteo_display(folder: Path) -> Splits:
     """
     path = folder / "dac_sample.txt"
     names = ("label", *DISPLAY_NUMBERS, *DISPLAY_TEXTS)
-    table = _frame(path, sep="\t", header=None, names=names, index_col=False, nrows=_MOST_ROWS)
+    table = _frame(path, names=names, sep="\t", nrows=_MOST_ROWS)
     columns = {name: _numbers(path, table, name, gaps=True) for name in DISPLAY_NUMBERS}
     columns = {name: np.log1p(np.maximum(each, -0.5)) for name, each in columns.items()}
     columns |= {name: table[name].to_numpy(dtype=str) for name in DISPLAY_TEXTS}
@@ -354,13 +351,10 @@ def _frame(path: Path, **how: Any) -> "pd.DataFrame":
     """Fields of a text file as a frame of text, empty where a line has none."""
     import pandas as pd
 
-    try:
-        with open_regular(path) as file:
-            table = pd.read_csv(file, dtype=str, keep_default_na=False, **how)
-    except FileNotFoundError as error:
-        raise DatasetMissing(f"{path} is missing") from error
-    except (ValueError, OSError) as error:  # pandas' and Unicode's own kinds
-        raise DataFileError(f"{path} can't be read ({first_line(error)}): {AGAIN}") from error
+    if not path.exists():
+        raise DatasetMissing(f"{path} is missing")
+    with readable(path, "text", fix=AGAIN), open_regular(path) as file:
+        table = pd.read_csv(file, dtype=str, keep_default_na=False, index_col=False, **how)
     if len(table) < 2:
         raise DataFileError(f"{path} has {len(table)} rows: {AGAIN}")
     return table

@@ -34,13 +34,7 @@ from labeldp.mechanisms._validate import Array
 from labeldp.mechanisms.amounts import LEVELS, to_levels
 from labeldp.trainers.base import PRETRAINED
 from labeldp.trainers.data.columns import refuse_infinite
-from labeldp.trainers.data.files import (
-    ANY_SIZE,
-    DataFileError,
-    open_regular,
-    read_bytes,
-    whole_file,
-)
+from labeldp.trainers.data.files import DataFileError, file_digest, read_bytes, whole_file
 from labeldp.trainers.data.stored import Step
 
 #: Of a text that people see beside results.
@@ -139,10 +133,6 @@ def fine_tuned(address: str) -> FeatureProvenance:
 NO_OUTSIDE_DATA = FeatureProvenance(league=League.NONE)
 
 
-class EmbeddingRefused(ValueError):
-    """Features, or a record of them, that can't be used; the message names the fix."""
-
-
 @dataclass(frozen=True, kw_only=True)
 class EmbeddingRecord:
     """How a file of features was made.
@@ -179,26 +169,20 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
     try:
         record = TypeAdapter(EmbeddingRecord).validate_json(read_bytes(place))
     except (OSError, ValueError) as error:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{place} should name what made {file.name}, and can't be read "
             f"({' '.join(str(error).split())[:200]}); make the features again (`labeldp embed ... "
             "--replace`), or take it away"
         ) from error
-    found = sha256_of(file)
+    found = file_digest(file)
     if found != record.sha256:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{file} has SHA-256 {found[:16]}..., and {place.name} beside it was written of a file "
             f"with {record.sha256[:16]}...: another file lies under that name, or it is damaged; "
             "put the right one there, make it again (`labeldp embed ... --replace`), or, if it was "
             "made elsewhere, take the .json away"
         )
     return record
-
-
-def sha256_of(file: Path) -> str:
-    """Return the SHA-256 of a file that may be larger than memory."""
-    with open_regular(file, most_bytes=ANY_SIZE) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 #: Of the rows that come without a split, one in so many is held out for testing.

@@ -24,10 +24,12 @@ from labeldp.trainers.data.files import check_archive, check_unpacked, first_lin
 class Stored:
     """A dataclass that is written as plain values and arrays, and read back without code.
 
-    `kind` names it in files. A field may be a tuple of others.
+    `kind` names it in files. A field may be a tuple of others. The one that the class names as
+    `kept` is a fitted object, which is written in the format of skops.
     """
 
     kind: ClassVar[str]
+    kept: ClassVar[str] = ""
     _kinds: ClassVar[dict[str, type["Stored"]]] = {}
 
     def __init_subclass__(cls) -> None:
@@ -36,14 +38,17 @@ class Stored:
 
     def described(self) -> dict[str, Any]:
         """Return its kind and the fields that are not arrays, as values that JSON has."""
-        plain = {name: of for name, of in vars(self).items() if not hasattr(of, "__array__")}
-        return {"kind": self.kind, **{name: _plain(of) for name, of in plain.items()}}
+        rest = {name: of for name, of in vars(self).items() if name != self.kept}
+        plain = {name: _plain(of) for name, of in rest.items() if not hasattr(of, "__array__")}
+        return {"kind": self.kind, **plain}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the fields that are arrays by name, those of others below their places."""
         found: dict[str, NDArray[Any]] = {}
         for name, of in vars(self).items():
-            if hasattr(of, "__array__"):
+            if name == self.kept:
+                found["skops"] = packed(of)
+            elif hasattr(of, "__array__"):
                 found[name] = np.asarray(of).copy(order="C")
             for place, part in enumerate(of if isinstance(of, tuple) else ()):
                 if isinstance(part, Stored):
@@ -69,6 +74,9 @@ class Stored:
     def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         given: dict[str, Any] = {}
         for each in fields(cls):  # type: ignore[arg-type]
+            if each.name == cls.kept:
+                given[each.name] = unpacked(arrays["skops"])
+                continue
             of = arrays[each.name] if each.name in arrays else described[each.name]
             if isinstance(of, list):
                 of = tuple(
@@ -182,27 +190,6 @@ _DAMAGED = (
     AttributeError,
     zlib.error,
 )
-
-
-class Kept(Stored):
-    """With one field that is a fitted object, which the class names, in the format of skops."""
-
-    kept: ClassVar[str]
-
-    def described(self) -> dict[str, Any]:
-        """Return its kind and other fields; the fitted object is bytes."""
-        rest = {name: value for name, value in vars(self).items() if name != self.kept}
-        return {"kind": self.kind, **rest}
-
-    def arrays(self) -> dict[str, NDArray[Any]]:
-        """Return the bytes of the fitted object."""
-        return {"skops": packed(getattr(self, self.kept))}
-
-    @classmethod
-    def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
-        names = {*cls.__annotations__} - {"kind", "kept", cls.kept}
-        rest = {name: described[name] for name in names}
-        return cls(**rest, **{cls.kept: unpacked(arrays["skops"])})
 
 
 def packed(value: object) -> NDArray[np.uint8]:

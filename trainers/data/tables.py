@@ -27,12 +27,12 @@ from labeldp.trainers.data.columns import MISSING, MISSING_WORDS, forms_in, numb
 from labeldp.trainers.data.files import (
     ANY_SIZE,
     DataFileError,
-    FileRefused,
     check_archive,
     check_unpacked,
     first_line,
     open_regular,
     read_bytes,
+    readable,
 )
 
 if TYPE_CHECKING:
@@ -181,22 +181,18 @@ def _saved_as_csv(opened: BinaryIO, file: Path) -> bytes:
             f"{file} is a workbook, and openpyxl is not installed: pip install openpyxl, "
             "or save the sheet as .csv"
         ) from None
-    try:
+    rows = list[Sequence[Any]]()
+    width = 0
+    with readable(file, ".xlsx", fix="save the sheet as .csv"):
         with zipfile.ZipFile(opened) as archive:
             check_archive(file, archive)
         sheet = load_workbook(opened, read_only=True, data_only=True).worksheets[0]
         sheet.reset_dimensions()  # those that it states may be of an earlier version
-        rows = list[Sequence[Any]]()
-        width = 0
         for row in sheet.iter_rows(values_only=True):
             if set(row) - {None}:
                 rows.append(row)
                 check_width(file, width := max(width, len(row)))
                 check_unpacked(file, len(rows) * width * _PER_CELL)
-    except FileRefused:
-        raise
-    except Exception as error:  # openpyxl raises many kinds on damaged files
-        raise DataFileError(f"{file} can't be read as .xlsx ({first_line(error)})") from error
     text = io.StringIO()
     for row in rows:
         cells = ["" if cell is None else str(cell).replace("\n", " ") for cell in row]
@@ -258,24 +254,20 @@ _MOST_TEXT = 2**31 - 1
 
 @contextmanager
 def _opened_parquet(file: Path) -> Iterator[Any]:
-    from pyarrow import lib, parquet
+    from pyarrow import parquet
 
-    try:
-        with open_regular(file, most_bytes=ANY_SIZE) as opened:
-            stated = parquet.ParquetFile(opened, **_ALONE).schema
-            check_width(file, len(stated))
-            columns = (stated.column(place) for place in range(len(stated)))
-            # A text of a megabyte in all rows takes a megabyte in the file, and so it does here.
-            texts = [
-                column.path
-                for column in columns
-                if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
-            ]
-            yield parquet.ParquetFile(opened, **_ALONE, read_dictionary=texts)
-    except (lib.ArrowException, OSError, MemoryError) as error:
-        raise DataFileError(
-            f"{file} ({file.stat().st_size:,} bytes) can't be read as Parquet ({first_line(error)})"
-        ) from error
+    how = readable(file, "Parquet", fix="write it again")
+    with how, open_regular(file, most_bytes=ANY_SIZE) as opened:
+        stated = parquet.ParquetFile(opened, **_ALONE).schema
+        check_width(file, len(stated))
+        columns = (stated.column(place) for place in range(len(stated)))
+        # A text of a megabyte in all rows takes a megabyte in the file, and so it does here.
+        texts = [
+            column.path
+            for column in columns
+            if column.physical_type == "BYTE_ARRAY" and column.logical_type.type != "DECIMAL"
+        ]
+        yield parquet.ParquetFile(opened, **_ALONE, read_dictionary=texts)
 
 
 def _texts(table: "pyarrow.Table", file: Path) -> "pyarrow.Table":

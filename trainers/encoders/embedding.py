@@ -20,15 +20,9 @@ from torch import nn
 
 from labeldp.mechanisms import _validate
 from labeldp.trainers.base import PRETRAINED
-from labeldp.trainers.data.files import whole_file
+from labeldp.trainers.data.files import DataFileError, file_digest, whole_file
 from labeldp.trainers.data.labelled_data import FeatureKind, LabelledData, PublicData, load
-from labeldp.trainers.data.splits import (
-    EmbeddingRecord,
-    EmbeddingRefused,
-    checked_record,
-    digest_of_images,
-    sha256_of,
-)
+from labeldp.trainers.data.splits import EmbeddingRecord, checked_record, digest_of_images
 from labeldp.trainers.encoders.encoder import (
     LOADERS,
     Encoder,
@@ -115,7 +109,7 @@ def embed(
                 rows=images.rows,
                 dimensions=dimensions,
                 key=key,
-                sha256=sha256_of(Path(file.name)),
+                sha256=file_digest(Path(file.name)),
             )
             # Before the features, which without it would count as of unknown origin.
             record.write(out)
@@ -146,9 +140,9 @@ def _existing(out: Path, key: str) -> EmbeddingRecord | None:
     record = checked_record(out)
     other = "choose another name, or add --replace"
     if record is None:
-        raise EmbeddingRefused(f"{out} is there, and no record beside it describes it; {other}")
+        raise DataFileError(f"{out} is there, and no record beside it describes it; {other}")
     if record.key != key:
-        raise EmbeddingRefused(
+        raise DataFileError(
             f"{out} holds other features ({record.provenance.words}; {record.rows} rows): of other "
             f"images, another encoder, other weights or another preparation; {other}"
         )

@@ -16,7 +16,7 @@ from scipy.special import expit, softmax
 
 from labeldp.mechanisms.posterior import project_to_simplex
 from labeldp.trainers.data.preprocessing import SparseRows, dense_of
-from labeldp.trainers.data.stored import Kept, Stored
+from labeldp.trainers.data.stored import Stored
 from labeldp.trainers.models.smooth_functions import (
     CLIPPED,
     KNOTS,
@@ -280,7 +280,7 @@ def probabilities(outputs: NDArray[np.floating]) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Inverted(Kept, Family):
+class Inverted(Family):
     """A model of which classes a release makes likelier, turned back through the channel.
 
     Attributes:

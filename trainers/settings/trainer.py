@@ -18,7 +18,7 @@ from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.amounts import LEVELS
 from labeldp.mechanisms.vault import Mechanism, Release
 from labeldp.trainers.base import is_settings
-from labeldp.trainers.data.stored import Kept, Stored
+from labeldp.trainers.data.stored import Stored
 from labeldp.trainers.performance import Performance
 from labeldp.trainers.settings.training import EpochMetrics
 
@@ -56,7 +56,7 @@ class OfAmounts(Predictor):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class AmountPredictor(Kept, OfAmounts):
+class AmountPredictor(OfAmounts):
     """A fitted regressor of amounts on the scale where the `bounds` are 0 and 1."""
 
     kind: ClassVar[str] = "amounts"
@@ -87,7 +87,7 @@ class AmountPredictor(Kept, OfAmounts):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class EstimatorPredictor(Kept, Predictor):
+class EstimatorPredictor(Predictor):
     """A fitted classifier, whose classes are places among the model's `num_classes`."""
 
     kind: ClassVar[str] = "estimator"

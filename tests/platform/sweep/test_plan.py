@@ -263,7 +263,8 @@ def test_counts_are_those_of_the_data_that_a_sweep_loads(
     evaluation = EvaluationSettings(held_out_share=share)
     size = size_of_data(settings, evaluation=evaluation, splits=as_on_disk(settings))
     data = load_data(settings, evaluation=evaluation)
-    assert (size.num_labels, size.held_out) == (len(data.train_labels), data.num_held_out)
+    held_out = 0 if data.held_out_labels is None else len(data.held_out_labels)
+    assert (size.num_labels, size.held_out) == (len(data.train_labels), held_out)
     assert size.num_classes == data.public.num_classes
     assert size.has_test_split == data.public.has_test_split
 

@@ -17,14 +17,13 @@ from scipy.io import savemat
 
 from labeldp.trainers.data.catalog import (
     DATASETS,
-    FetchFailed,
     PublishedFile,
     fetch,
     find,
     from_archive,
 )
 from labeldp.trainers.data.conversions import SECRETS, conversions
-from labeldp.trainers.data.files import DataFileError, DatasetMissing
+from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.labelled_data import FeatureKind, load
 from labeldp.trainers.data.published import (
     read_cifar_binary,
@@ -61,8 +60,6 @@ def test_idx_files_give_the_images_back(tmp_path: Path, name: str, folder: str) 
     assert torch.equal(data.public.train_features, torch.from_numpy(pixels[:, None]))
     assert data.train_labels.tolist() == list(range(10)) * 2
     assert len(data.public.test_features) == len(data.public.test_labels) == 10
-    (problem, *_) = find(name).check(tmp_path)
-    assert "15,696 bytes, the published file 47,040,016: fetch it again" in problem
 
 
 def test_damaged_idx_files_are_named(tmp_path: Path) -> None:
@@ -133,7 +130,7 @@ def test_adult_as_published(tmp_path: Path) -> None:
         (ADULT_TRAIN.replace("<=50K", "secret"), ADULT_TEST, "row 0 ends with no label"),
         (ADULT_TRAIN.replace("50, P", "old, P"), ADULT_TEST, "row 1 has no number in column 'age'"),
         (ADULT_TRAIN, "|1x3 Cross validator\n", r"adult\.test has 0 rows"),
-        (ADULT_TRAIN.replace("50, P", "50, 50, P"), ADULT_TEST, r"adult\.data can't be read"),
+        (ADULT_TRAIN.replace("50, P", "50, 50, P"), ADULT_TEST, r"adult\.data \(.*can't be read"),
     ],
 )
 def test_damaged_adult_files_are_named(tmp_path: Path, train: str, test: str, message: str) -> None:
@@ -161,7 +158,7 @@ def test_both_files_of_svhn_make_the_set(tmp_path: Path, monkeypatch: pytest.Mon
     assert torch.equal(data.public.test_features, torch.from_numpy(test))
     assert data.train_labels.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 0, 1]
     monkeypatch.setattr("labeldp.trainers.data.files.memory_bytes", lambda: 3072 * 23)
-    with pytest.raises(DataFileError, match=r"when unpacked, but this process may fill"):
+    with pytest.raises(FileRefused, match=r"when unpacked, but this process may fill"):
         read_svhn(path)
     good = path.read_bytes()
     for content in (b"", b"PK\x03\x04 something else", good[:200], good[:-3000]):
@@ -190,13 +187,6 @@ def test_bad_matlab_is_refused(
     with pytest.raises(DataFileError, match=message) as caught:
         read_svhn(path)
     assert str(path) in str(caught.value)
-
-
-def write_lines(root: Path, lines: list[str]) -> Path:
-    folder = root / "ml-1m"
-    folder.mkdir(exist_ok=True)
-    (folder / "ratings.dat").write_text("".join(f"{line}\n" for line in lines))
-    return folder
 
 
 def test_every_rating_comes_out_once_and_as_it_was_written(tmp_path: Path) -> None:
@@ -228,9 +218,10 @@ def test_every_rating_comes_out_once_and_as_it_was_written(tmp_path: Path) -> No
     ],
 )
 def test_a_bad_rating_is_named_by_its_line(tmp_path: Path, line: str) -> None:
-    folder = write_lines(tmp_path, [*RATINGS[:2], line, RATINGS[2]])
+    lines = [*RATINGS[:2], line, RATINGS[2]]
+    (tmp_path / "ratings.dat").write_text("".join(f"{line}\n" for line in lines))
     with pytest.raises(DataFileError, match=r"ratings\.dat (row 2 is not user|.*line 3, saw 9)"):
-        read_movielens(folder)
+        read_movielens(tmp_path)
 
 
 # Tables of amounts and logs of advertisements. The files themselves could not be fetched here.
@@ -239,6 +230,7 @@ ROWS = 40
 
 
 def housing(folder: Path) -> list[float]:
+    folder.mkdir()
     value = [float(min(500_001, 15_000 * (row + 1))) for row in range(ROWS)]
     lines = [
         f"-122.{row},37.{row},{row}.0,880.0,129.0,322.0,126.0,{row / 7:.4f},{value[row]:.1f}"
@@ -249,6 +241,7 @@ def housing(folder: Path) -> list[float]:
 
 
 def display(folder: Path) -> list[float]:
+    folder.mkdir()
     clicks = [row % 4 == 0 for row in range(ROWS)]
     lines = []
     for row in range(ROWS):
@@ -266,11 +259,6 @@ SETS: dict[str, tuple[Callable[[Path], list[float]], str, tuple[float, float] | 
 }
 
 
-def folder_of(name: str, root: Path) -> Path:
-    (root / name).mkdir()
-    return root / name
-
-
 #: Numbers, a column that marks gaps for each, and categories: the thirty most frequent of ten.
 WIDTHS = {"california_housing": 8, "criteo_display": 13 * 2 + 26 * 4}
 
@@ -278,7 +266,7 @@ WIDTHS = {"california_housing": 8, "criteo_display": 13 * 2 + 26 * 4}
 @pytest.mark.parametrize("name", SETS)
 def test_every_row_comes_out_with_its_label(name: str, tmp_path: Path) -> None:
     write, _, bounds = SETS[name]
-    labels = np.array(write(folder_of(name, tmp_path)))
+    labels = np.array(write(tmp_path / name))
     data, test = load(name, root=tmp_path), held_out(ROWS)
     public = data.public
     assert public.bounds == bounds and public.preprocessing.steps
@@ -298,9 +286,8 @@ def test_every_row_comes_out_with_its_label(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", SETS)
 def test_damaged_files_are_named_and_their_secrets_are_not(name: str, tmp_path: Path) -> None:
     write, file, _ = SETS[name]
-    folder = folder_of(name, tmp_path)
-    write(folder)
-    path = folder / file
+    write(tmp_path / name)
+    path = tmp_path / name / file
     lines = path.read_text().splitlines()
     housing = name == "california_housing"
     mark = "," if housing else "\t"
@@ -315,7 +302,6 @@ def test_damaged_files_are_named_and_their_secrets_are_not(name: str, tmp_path: 
 
 def test_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = tmp_path / "made"
-    made.mkdir()
     display(made)
     (made / "readme.txt").write_text("no")
     with tarfile.open(tmp_path / "packed", "w:gz") as packed:
@@ -331,10 +317,10 @@ def test_archives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = root / "criteo_display" / "dac_sample.txt"
     assert path.read_bytes() == (made / path.name).read_bytes()
     assert sorted(each.name for each in root.rglob("*")) == ["criteo_display", path.name]
-    with pytest.raises(FetchFailed, match=r"has sha256 .*, the published archive aaa5c9"):
+    with pytest.raises(ValueError, match=r"has sha256 .*, the published archive aaa5c9"):
         fetch("california_housing", root)
     with pytest.raises(ValueError, match=r"the archive has no file ratings\.dat"):
-        from_archive("http://x")(root, find("movielens_1m").files)
+        from_archive("http://x", root, find("movielens_1m").files)
 
 
 # The synthetic log: its law of purchases stays as it is.
@@ -417,14 +403,14 @@ def test_failed_and_damaged_downloads_are_refused(
 ) -> None:
     error = urllib.error.URLError("no route to host")
     requests = replace_download(monkeypatch, "mnist", error=error)
-    with pytest.raises(FetchFailed, match=r"MNIST/raw/train-images-idx3-ubyte.*no route") as caught:
+    with pytest.raises(ValueError, match=r"MNIST/raw/train-images-idx3-ubyte.*no route") as caught:
         fetch("mnist", tmp_path / "new")
     assert str(tmp_path / "new") in str(caught.value)
     assert requests == [tmp_path / "new"]
     assert capsys.readouterr().out == "", "standard output is for results"
     write_mnist(tmp_path)
     replace_download(monkeypatch, "mnist")
-    with pytest.raises(FetchFailed, match=r"15,696 bytes, the published file 47,040,016"):
+    with pytest.raises(ValueError, match=r"15,696 bytes, the published file 47,040,016"):
         fetch("mnist", tmp_path)
 
 
@@ -436,9 +422,9 @@ def test_sets_come_with_their_digests(monkeypatch: pytest.MonkeyPatch, tmp_path:
         write_adult(tmp_path)
 
     monkeypatch.setattr("torchvision.datasets.utils.download_url", download)
-    with pytest.raises(FetchFailed, match=r"adult\.data has"):
+    with pytest.raises(ValueError, match=r"adult\.data has"):
         fetch("adult", tmp_path)
-    with pytest.raises(FetchFailed, match=r"train_32x32\.mat is missing"):
+    with pytest.raises(ValueError, match=r"train_32x32\.mat is missing"):
         fetch("svhn", tmp_path)
     assert [(url.rsplit("/", 1)[1], path, md5) for url, path, md5 in requests] == [
         ("adult.data", tmp_path / "adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
@@ -449,6 +435,6 @@ def test_sets_come_with_their_digests(monkeypatch: pytest.MonkeyPatch, tmp_path:
     came: list[Path] = []
     kmnist = SimpleNamespace(KMNIST=lambda root, *, download: came.append(root))
     monkeypatch.setattr("torchvision.datasets", kmnist)
-    with pytest.raises(FetchFailed, match=r"kmnist is not in .*KMNIST/raw"):
+    with pytest.raises(ValueError, match=r"kmnist is not in .*KMNIST/raw"):
         fetch("kmnist", tmp_path)
     assert came == [tmp_path]

@@ -24,12 +24,12 @@ from labeldp.trainers.data.columns import (
     values_in,
 )
 from labeldp.trainers.data.files import DataFileError
-from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_data import label_numbers
-from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe
+from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.tables import csv_table, parquet_table
 from tests.platform.cli.asked import answer
+from tests.trainers.data_samples import load_own
 
 # ------------------------------------------------------------------------------------- labels
 
@@ -343,15 +343,6 @@ def test_a_second_file_is_read_in_the_forms_of_the_first(tmp_path: Path) -> None
 def test_labels_that_are_all_alike_are_read_like_others(tmp_path: Path) -> None:
     for kind in ("csv", "parquet", "npz"):
         assert read(tmp_path, [1] * 20, kind, classes=2) == [1] * 20
-
-
-def test_a_description_says_nothing_of_labels(tmp_path: Path) -> None:
-    def seen(labels: list[Any]) -> Any:
-        file = tmp_path / "mine.csv"
-        pd.DataFrame({"x": np.arange(20) / 3, "label": labels}).to_csv(file, index=False)
-        return describe(OwnSource(path=file))
-
-    assert seen([0, 1] * 10) == seen([0.5, "a"] * 10) == seen([1] * 20)
 
 
 def test_the_two_parties_read_files_by_the_same_rules(

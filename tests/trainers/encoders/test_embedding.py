@@ -19,11 +19,11 @@ from labeldp.platform.cli.command import ExitCode
 from labeldp.platform.settings.configuration import DataSettings
 from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.catalog import find
-from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.data.labelled_data import LabelledData, labelled, load, load_own
+from labeldp.trainers.data.files import DataFileError, DatasetMissing
+from labeldp.trainers.data.labelled_data import LabelledData, labelled, load
 from labeldp.trainers.data.own_data import with_embeddings
 from labeldp.trainers.data.own_files import OwnSource
-from labeldp.trainers.data.splits import EmbeddingRefused, League, digest_of_images, record_place
+from labeldp.trainers.data.splits import League, digest_of_images, record_place
 from labeldp.trainers.encoders.embedding import CACHE, cache_folder, load_encoder, publicly_trained
 from labeldp.trainers.encoders.encoder import (
     EncoderRequest,
@@ -35,7 +35,7 @@ from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.training import LearnerConfig, fast_training
 from tests.platform.cli.asked import refusal, run
-from tests.trainers.data_samples import write_cifar_binary
+from tests.trainers.data_samples import load_own, write_cifar_binary
 from tests.trainers.encoders.small_encoders import SMALL, embedded, some_images
 from tests.trainers.small_data import small_images
 
@@ -55,7 +55,7 @@ def images(tmp_path: Path) -> Path:
 def test_vectors_are_kept_by_default(images: Path, tmp_path: Path, change: dict[str, Any]) -> None:
     out = tmp_path / "x.npy"
     first = embedded(images, out)
-    with pytest.raises(EmbeddingRefused, match=r"holds other features .* add --replace"):
+    with pytest.raises(DataFileError, match=r"holds other features .* add --replace"):
         embedded(images, out, **change)
     replaced = embedded(images, out, **change, replace=True)
     assert replaced["hash"] != first["hash"] and not replaced["cached"]
@@ -65,14 +65,14 @@ def test_other_images_and_other_files_are_refused(images: Path, tmp_path: Path) 
     out = tmp_path / "x.npy"
     embedded(images, out)
     np.save(images, some_images(20, seed=1))
-    with pytest.raises(EmbeddingRefused, match="of other images"):
+    with pytest.raises(DataFileError, match="of other images"):
         embedded(images, out)
     np.save(images, some_images(20))
     np.save(out, np.zeros((20, 6), np.float32))
-    with pytest.raises(EmbeddingRefused, match="another file lies under that name"):
+    with pytest.raises(DataFileError, match="another file lies under that name"):
         embedded(images, out)
     record_place(out).unlink()
-    with pytest.raises(EmbeddingRefused, match="no record beside it describes it"):
+    with pytest.raises(DataFileError, match="no record beside it describes it"):
         embedded(images, out)
 
 
@@ -368,10 +368,10 @@ def test_a_data_sets_images_become_vectors_and_labels_stay(tmp_path: Path) -> No
 def test_vectors_of_other_images_or_of_another_file_are_refused(tmp_path: Path) -> None:
     np.save(tmp_path / "images.npy", some_images(DIGITS, side=8)[:, :1])
     embedded(tmp_path / "images.npy", tmp_path / "x.npy", GREY)
-    with pytest.raises(EmbeddingRefused, match="of other images than those of digits"):
+    with pytest.raises(DataFileError, match="of other images than those of digits"):
         digits(tmp_path / "x.npy")
     np.save(tmp_path / "x.npy", vectors())
-    with pytest.raises(EmbeddingRefused, match="another file lies under that name"):
+    with pytest.raises(DataFileError, match="another file lies under that name"):
         digits(tmp_path / "x.npy")
 
 
@@ -427,10 +427,10 @@ def test_own_features_pick_up_what_lies_beside(tmp_path: Path) -> None:
     assert found.provenance.league is League.PUBLIC_ENCODER and found.provenance.weights
     other = embedded(tmp_path / "t-images.npy", tmp_path / "t.npy", encoder_seed=5, replace=True)
     assert other["rows"] == 8
-    with pytest.raises(EmbeddingRefused, match="or with other weights"):
+    with pytest.raises(DataFileError, match="or with other weights"):
         own(tmp_path)
     record_place(tmp_path / "t.npy").unlink()
-    with pytest.raises(EmbeddingRefused, match=r"t\.npy has no record of the encoder"):
+    with pytest.raises(DataFileError, match=r"t\.npy has no record of the encoder"):
         own(tmp_path)
     record_place(tmp_path / "x.npy").unlink()
     assert own(tmp_path).public.provenance.league is League.NOT_STATED

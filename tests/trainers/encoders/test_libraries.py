@@ -14,15 +14,14 @@ from torchvision import models
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms import v2 as transforms
 
+from labeldp.trainers.data.files import DataFileError, file_digest
 from labeldp.trainers.data.splits import (
     NO_OUTSIDE_DATA,
     EmbeddingRecord,
-    EmbeddingRefused,
     FeatureProvenance,
     League,
     checked_record,
     record_place,
-    sha256_of,
 )
 from labeldp.trainers.encoders.embedding import load_encoder
 from labeldp.trainers.encoders.encoder import (
@@ -244,7 +243,7 @@ def test_a_damaged_record_is_refused(tmp_path: Path, change: dict[str, object] |
     file = tmp_path / "x.npy"
     np.save(file, np.ones((3, 2), np.float32))
     record = EmbeddingRecord(
-        provenance=MADE, inputs="i", rows=3, dimensions=2, key="k", sha256=sha256_of(file)
+        provenance=MADE, inputs="i", rows=3, dimensions=2, key="k", sha256=file_digest(file)
     )
     record.write(file)
     assert checked_record(file) == record
@@ -255,5 +254,5 @@ def test_a_damaged_record_is_refused(tmp_path: Path, change: dict[str, object] |
         place.mkdir()
     else:
         place.write_text(json.dumps({**content, **change} if isinstance(change, dict) else []))
-    with pytest.raises(EmbeddingRefused, match="can't be read"):
+    with pytest.raises(DataFileError, match="can't be read"):
         checked_record(file)
