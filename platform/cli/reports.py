@@ -9,7 +9,6 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -140,17 +139,17 @@ def compare(*, first: str, second: str) -> Answer:
         )
     rows = [
         (
-            each.line,
-            shown(each.epsilon),
-            f"{each.a:.4g}",
-            f"{each.b:.4g}",
-            f"{each.b - each.a:+.4g}",
-            "one seed" if each.low is None else f"{each.low:+.4g} to {each.high:+.4g}",
+            each["line"],
+            shown(each["epsilon"]),
+            f"{each['a']:.4g}",
+            f"{each['b']:.4g}",
+            f"{each['b'] - each['a']:+.4g}",
+            "one seed" if each["low"] is None else f"{each['low']:+.4g} to {each['high']:+.4g}",
         )
         for each in found
     ]
     head = ("line", "epsilon", "A", "B", "B - A", "95% interval")
-    return Answer(facts={"rows": [asdict(each) for each in found]}, words=table(head, rows))
+    return Answer(facts={"rows": found}, words=table(head, rows))
 
 
 def _points(results: Path) -> list[Point]:
