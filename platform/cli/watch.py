@@ -18,6 +18,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -61,7 +62,9 @@ def state_of(folder: Path, *, price_per_hour: float | None = None) -> dict[str, 
 
 
 def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
-    told = _read(folder / "state.json")
+    told: dict[str, Any] = {}
+    with suppress(OSError, ValueError):  # not there yet
+        told = _whole(folder / "state.json")
     own = _whole(folder / "sweep.json")
     every = _trials(folder)
     alive = _is_alive(folder, told)
@@ -144,13 +147,6 @@ def _whole(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{path} is not what a sweep writes; restore it from a copy")
     return found
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return _whole(path)
-    except (OSError, ValueError):  # not there yet
-        return {}
 
 
 def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:

@@ -46,7 +46,6 @@ from labeldp.platform.report.paper_figures import (
 from labeldp.platform.report.pareto import (
     Point,
     front,
-    leagues_of,
     noise_among,
     points,
     row_of,
@@ -144,7 +143,7 @@ def page(
         canaries=next(iter(canaries)) if len(canaries) == 1 else "",
         columns=columns,
         rows=[(point, point.hashes in best, row) for point, row in zip(found, cells, strict=True)],
-        mixed=len(leagues_of(found)) > 1,
+        mixed=len({point.league for point in found}) > 1,
         daggers=attack and any(p.delta > 0 for p in found if p.epsilon_m_ceiling),
         estimates=estimates,
         best_between=max(estimates, key=lambda each: each.accuracy).interval(choices=len(estimates))
@@ -200,7 +199,7 @@ def _columns(
         columns.append(column(short_key(key), values, text=True))
     columns.append(column("seeds", (len(point.hashes) for point in points), "seed"))
     columns.append(column("noise", (point.noise for point in points), "noise", text=True))
-    if len(leagues_of(points)) > 1:
+    if len({point.league for point in points}) > 1:
         columns.append(column("league", (point.league for point in points), "league", text=True))
     return columns
 
