@@ -153,11 +153,14 @@ def trade_off(
     heights = [250, 150] if attack else [250]
     height = 24 + sum(heights) + 44 * (len(heights) - 1) + 42
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
-    sides = {"left": 46 / _WIDTH, "right": 1 - 10 / _WIDTH}
-    ends = {"top": 1 - 24 / height, "bottom": 42 / height}
-    # The gap is a share of the mean panel.
     grid = figure.add_gridspec(
-        len(heights), height_ratios=heights, hspace=44 / 200, **sides, **ends
+        len(heights),
+        height_ratios=heights,
+        hspace=44 / 200,  # as a share of the mean panel
+        left=46 / _WIDTH,
+        right=1 - 10 / _WIDTH,
+        top=1 - 24 / height,
+        bottom=42 / height,
     )
     panels = grid.subplots(sharex=True, squeeze=False)[:, 0]
     panels[0].set_xscale("log")
