@@ -102,6 +102,8 @@ def _for_paper(
     if figure:
         if to is None:
             raise ValueError(f"--figure {figure} needs a file: --to {figure}.pdf")
+        if not found:
+            raise ValueError("no trial of this sweep has finished: there is nothing to draw")
         paper_figures.write_figure(found, figure, Path(to))
         return Answer(facts={"figure": to, "points": len(found)}, words=f"figure: {to}")
     text = paper_figures.table(found, kind=str(table))

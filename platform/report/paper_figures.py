@@ -394,12 +394,10 @@ def write_figure(found: Sequence[Point], name: str, path: Path) -> None:
     Points without an epsilon stand beyond a dotted line.
 
     Raises:
-        ValueError: Another ending, or nothing to draw.
+        ValueError: Another ending.
     """
     if path.suffix.removeprefix(".").lower() not in FORMATS:
         raise ValueError(f"--to is {str(path)!r}; name a file that ends in .{', .'.join(FORMATS)}")
-    if not found:
-        raise ValueError("no trial of this sweep has finished: there is nothing to draw")
     save(column(found, styles_of(found), attack=name == FIGURES[1]), path, dpi=300)
 
 
