@@ -337,8 +337,9 @@ def noisy_maxima(
     return figure
 
 
-def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw the error of recovered votes against what the answers cost, by consensus group.
+@rc_context(RC)
+def write_reconstruction(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Write the error of recovered votes against what the answers cost, by consensus group.
 
     Wang et al. 2022, Figure 5. Rows have `votes`, `consensus`, `epsilon` and `error`.
     """
@@ -351,7 +352,7 @@ def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
     )
     _logarithmic(axes, "xy")
     _legend(figure, axes)
-    return figure
+    save(figure, *(folder / f"reconstruction.{kind}" for kind in KINDS))
 
 
 @rc_context(RC)

@@ -29,7 +29,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib import rc_context
 from numpy.typing import NDArray
 
 from labeldp.mechanisms._validate import checked_votes
@@ -45,9 +44,7 @@ from labeldp.mechanisms.pate.vote_leakage import (
 )
 from labeldp.platform.cli.command import Answer, perform
 from labeldp.platform.records.results import write_text
-from labeldp.platform.report.figures import RC, save
-from labeldp.platform.report.paper_figures import KINDS
-from labeldp.platform.report.paper_figures import reconstruction as reconstruction_figure
+from labeldp.platform.report.paper_figures import write_reconstruction
 from labeldp.trainers.data import preprocessing
 from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
 from labeldp.trainers.data.published import read_adult_rows
@@ -284,9 +281,7 @@ def run_study(
     costs = _cost_rows(study, histograms, generator)
     private_folder(results)
     if costs:
-        with rc_context(RC):
-            figure = reconstruction_figure(costs)
-            save(figure, *(results / f"reconstruction.{kind}" for kind in KINDS))
+        write_reconstruction(costs, results)
     report = results / "vote_leakage.md"
     outcome = {
         "experiment": name,
