@@ -15,7 +15,7 @@ Hardware: two cores, five minutes.
 
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
-from labeldp.platform.studies.presets import OVERLAPPING, TABLE_3, audited, nearest_labels
+from labeldp.platform.studies.presets import OVERLAPPING, TABLE_3, audited, levels, nearest_labels
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
@@ -42,10 +42,7 @@ SWEEP = Sweep(
         ),
     ),
     variants=(
-        Variant(
-            name="T=250",
-            changes=dict(zip(TABLE_3, (1500, 250, 200.0, 40.0, 300.0, 600), strict=True)),
-        ),
+        *levels(TABLE_3, {"T=250": (1500, 250, 200.0, 40.0, 300.0, 600)}),
         nearest_labels(1.0, labels=20, queries=1500),
     ),
     space={"trainer.ensemble.seed": Grid(0, 1, 2, 3, 4)},

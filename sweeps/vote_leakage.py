@@ -15,11 +15,9 @@ import sys
 from dataclasses import replace
 
 from labeldp.mechanisms import Budget, ConfidentGNMax
-from labeldp.platform.studies.leakage_study import AdultEnsemble, LeakageStudy, main
-from labeldp.trainers.methods.pate_settings import ForestSettings
+from labeldp.platform.studies.leakage_study import LeakageStudy, main
 
 STUDY = LeakageStudy(
-    ensemble=AdultEnsemble(),
     budgets={
         "mnist": (
             ConfidentGNMax(threshold=200.0, sigma1=150.0, sigma2=40.0),
@@ -33,9 +31,9 @@ STUDY = LeakageStudy(
 )
 SMOKE = replace(
     STUDY,
-    ensemble=AdultEnsemble(
-        teachers=25, forest=ForestSettings(trees=5, min_samples_leaf=2), others=200
-    ),
+    teachers=25,
+    trees=5,
+    others=200,
     noise_stds=(60.0,),
     answers=2000,
     repeats=1,

@@ -62,7 +62,7 @@ flag = partial(option, is_flag=True)
 repeated = partial(option, multiple=True)
 maybe = partial(argument, required=False)
 _sweep = partial(maybe, shell_complete=completed(_sweeps))
-_data = partial(maybe, shell_complete=completed(_data_sets))
+_data = partial(argument, shell_complete=completed(_data_sets))
 _array = partial(option, metavar="FILE[:key]")
 _SEVERAL: Any = {"nargs": -1, "required": True}
 _FOLDER = click.Path(exists=True, file_okay=False)
@@ -121,7 +121,6 @@ PLAN_OPTIONS = (
     _CHOOSE_BY,
     choice("--search", ("optuna",), "choose settings by results so far (docs/search.md)"),
     whole("--trials", "number of trials of each search; 40 by default"),
-    whole("--search-seed", "seed of the search; 0 by default"),
     choice("--stop", ("asha", "hyperband"), "stop the worse trials early (docs/search.md)"),
     _OVERRIDES,
 )
@@ -310,8 +309,7 @@ VERBS = (
         "data_sets:check",
         "check a data set, or a file of your own",
         "FILE.csv --label-column bought --classes no,yes --hold-out none",
-        _data("name", "[NAME|FILE]", "data set, or your own .csv, .xlsx, .parquet, .npz or .npy"),
-        option("--features", "your own file, in place of FILE", "X.npy"),
+        _data("name", "NAME|FILE", "data set, or your own .csv, .xlsx, .parquet, .npz or .npy"),
         option("--labels", "file of the labels, if the features are an .npy", "y.npy"),
         option("--label-column", "column of the labels; by default `label`", "NAME"),
         option("--split-column", "column of train and test; by default `split`", "NAME"),
@@ -336,7 +334,7 @@ VERBS = (
         "data_sets:fetch_set",
         "download a data set",
         "cifar100",
-        _data("name", "NAME", "name of a data set in `labeldp data list`", required=True),
+        _data("name", "NAME", "name of a data set in `labeldp data list`"),
     ),
     Verb(
         "data make",

@@ -71,14 +71,11 @@ def fetch_set(*, name: str) -> dict[str, str]:
     return {"name": name, "path": _place(find(name), data_root())}
 
 
-def check(*, name: str | None, features: str | None, **more: Any) -> Answer:
+def check(*, name: str, **more: Any) -> Answer:
     """Check a data set, or a user's own file; `more` is of `DataSettings`."""
-    if (name is None) == (features is None):
-        raise ValueError("name one data set or one file: labeldp data check FILE.csv")
-    path = name or features or ""
-    if not path.lower().endswith(OWN_FILES):
-        return Answer(facts=check_set(path))
-    return check_own(DataSettings(path=path, **more).own_source)
+    if not name.lower().endswith(OWN_FILES):
+        return Answer(facts=check_set(name))
+    return check_own(DataSettings(path=name, **more).own_source)
 
 
 def check_set(name: str) -> dict[str, Any]:

@@ -29,7 +29,7 @@ from labeldp.platform.settings.sweep import Unfinished
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.files import first_line, open_regular, replacing
-from labeldp.trainers.data.labelled_data import PublicData, load
+from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing
 from labeldp.trainers.data.splits import FeatureProvenance, checked_record
 from labeldp.trainers.encoders import embedding
@@ -226,35 +226,27 @@ def self_supervise(
     *,
     source: str,
     out: str,
-    no_flip: bool,
     probe: bool,
     minutes: float | None,
-    seed: int,
     device: Device,
     precision: Precision,
-    replace: bool,
     **more: Any,
 ) -> Answer:
-    """Train an encoder on images alone.
-
-    Args:
-        source: Name of a data set, or a file of images.
-        out: File to write.
-        no_flip: Whether a mirror image shows something else.
-        probe: Whether to measure the encoder on public test labels as it trains.
-        minutes: Time to stop at; None trains to the end.
-        seed: Seed of weights and augmentation.
-        device: Where to train.
-        precision: Precision of the network.
-        replace: Whether to start anew where the file exists.
-        **more: Fields of `SelfSupervisedConfig`.
+    """Train an encoder on images alone; `more` is of `pretrain` and of `SelfSupervisedConfig`.
 
     Raises:
         Unfinished: The loss is not finite.
     """
+    how = {name: more.pop(name) for name in ("seed", "replace")}
+    no_flip = more.pop("no_flip")
     config = SelfSupervisedConfig(flip=not no_flip, **more)
     performance = Performance(device=device, precision=precision, channels_last=True)
-    test = _public_test(source) if probe else None
+    if probe and source not in DATASETS:
+        raise ValueError(
+            f"--probe reads public labels, and {source} may have secret ones; name a data set "
+            "(`labeldp data list`), whose test labels are public, or leave --probe out"
+        )
+    test = load(source).public if probe else None
 
     def probe_of(encoder: ImageEncoder) -> float:
         assert test is not None
@@ -274,12 +266,11 @@ def self_supervise(
             training_images(source),
             Path(out).expanduser(),
             config,
-            seed=seed,
             seconds=None if minutes is None else 60 * minutes,
             performance=performance,
-            replace=replace,
             probe=None if test is None else probe_of,
             report=progress,
+            **how,
         )
     except TrainingDiverged as error:
         raise Unfinished(
@@ -288,16 +279,6 @@ def self_supervise(
         ) from error
     known = {name: value for name, value in asdict(done).items() if value is not None}
     return Answer(facts=done, words=plain_text(known))
-
-
-def _public_test(source: str) -> PublicData:
-    """The test split of a data set, whose labels are public."""
-    if source not in DATASETS:
-        raise ValueError(
-            f"--probe reads public labels, and {source} may have secret ones; name a data set "
-            "(`labeldp data list`), whose test labels are public, or leave --probe out"
-        )
-    return load(source).public
 
 
 def probed(vectors: NDArray[np.float32], labels: NDArray[np.int64]) -> float:

@@ -9,7 +9,6 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -103,6 +102,8 @@ def _for_paper(
     if figure:
         if to is None:
             raise ValueError(f"--figure {figure} needs a file: --to {figure}.pdf")
+        if not found:
+            raise ValueError("no trial of this sweep has finished: there is nothing to draw")
         paper_figures.write_figure(found, figure, Path(to))
         return Answer(facts={"figure": to, "points": len(found)}, words=f"figure: {to}")
     text = paper_figures.table(found, kind=str(table))
@@ -140,17 +141,17 @@ def compare(*, first: str, second: str) -> Answer:
         )
     rows = [
         (
-            each.line,
-            shown(each.epsilon),
-            f"{each.a:.4g}",
-            f"{each.b:.4g}",
-            f"{each.b - each.a:+.4g}",
-            "one seed" if each.low is None else f"{each.low:+.4g} to {each.high:+.4g}",
+            each["line"],
+            shown(each["epsilon"]),
+            f"{each['a']:.4g}",
+            f"{each['b']:.4g}",
+            f"{each['b'] - each['a']:+.4g}",
+            "one seed" if each["low"] is None else f"{each['low']:+.4g} to {each['high']:+.4g}",
         )
         for each in found
     ]
     head = ("line", "epsilon", "A", "B", "B - A", "95% interval")
-    return Answer(facts={"rows": [asdict(each) for each in found]}, words=table(head, rows))
+    return Answer(facts={"rows": found}, words=table(head, rows))
 
 
 def _points(results: Path) -> list[Point]:

@@ -186,12 +186,10 @@ def settings_of(given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str
 
 def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
     """Return the options of a sweep that PLAN_OPTIONS stand for; the others have their defaults."""
-    searched = {"trials": given["trials"], "seed": given["search_seed"]}
-    changes = {name: value for name, value in searched.items() if value is not None}
+    changes = {} if given["trials"] is None else {"trials": given["trials"]}
     if changes and sweep.search is None and given["search"] is None:
         raise ValueError(
-            f"--trials and --search-seed configure a search, but sweep {sweep.name!r} has none; "
-            "add --search optuna"
+            f"--trials configures a search, but sweep {sweep.name!r} has none; add --search optuna"
         )
     search = None
     if changes or given["search"] is not None:

@@ -18,6 +18,7 @@ import secrets
 import sys
 import time
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from functools import cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -36,8 +37,9 @@ _FRESH_SECONDS = 60.0
 _BARE = "other labels went out without any noise: no epsilon bounds what these reveal"
 _PAGE = Template((Path(__file__).parents[1] / "report/templates/watch.html").read_text())
 _SCRIPT = _PAGE.template.partition("<script>")[2].partition("</script>")[0]
+_DIGEST = base64.b64encode(hashlib.sha256(_SCRIPT.encode()).digest()).decode()
 _RULES = "default-src 'none'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
-_RULES += "script-src 'sha256-{}'"
+_RULES += f"script-src 'sha256-{_DIGEST}'"
 
 
 def state_of(folder: Path, *, price_per_hour: float | None = None) -> dict[str, Any]:
@@ -60,7 +62,9 @@ def state_of(folder: Path, *, price_per_hour: float | None = None) -> dict[str, 
 
 
 def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
-    told = _read(folder / "state.json")
+    told: dict[str, Any] = {}
+    with suppress(OSError, ValueError):  # not there yet
+        told = _whole(folder / "state.json")
     own = _whole(folder / "sweep.json")
     every = _trials(folder)
     alive = _is_alive(folder, told)
@@ -143,13 +147,6 @@ def _whole(path: Path) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError(f"{path} is not what a sweep writes; restore it from a copy")
     return found
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        return _whole(path)
-    except (OSError, ValueError):  # not there yet
-        return {}
 
 
 def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:
@@ -335,7 +332,7 @@ class _Pages(BaseHTTPRequestHandler):
             ("Content-Length", str(len(content))),
             ("Cache-Control", "no-store"),
             ("Referrer-Policy", "no-referrer"),
-            ("Content-Security-Policy", _RULES.format(_digest(_SCRIPT))),
+            ("Content-Security-Policy", _RULES),
         ):
             self.send_header(name, value)
         self.end_headers()
@@ -343,10 +340,6 @@ class _Pages(BaseHTTPRequestHandler):
 
     def log_message(self, *words: object) -> None:
         """Print no line for each refresh, which would show the token."""
-
-
-def _digest(text: str) -> str:
-    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
 
 
 def server(

@@ -198,7 +198,10 @@ def facts(
         queries = config.get("trainer.ensemble.queries")
         of = "" if queries is None else f" of {queries} queries"
         found["answers of teachers"] = f"{metrics['answered']:.0f}{of}"
-    found |= _stack(record)
+    if (share := metrics.get("stack/information")) is not None:
+        found["reason for this release"] = release_of_stack(share)[1]
+        mixed = "models by weight (held-out log-likelihood of the release)"
+        found[mixed] = stack_text(metrics)
     found["noise"] = record.noise.value
     found["releases read"] = str(len(record.release_keys))
     if "train_seconds" in metrics:
@@ -206,17 +209,6 @@ def facts(
     if record.git_commit:
         found["code"] = record.git_commit[:12]
     return found
-
-
-def _stack(record: TrialRecord) -> dict[str, str]:
-    """Return why a stack read single labels or counts, and what it mixes."""
-    share = record.metrics.get("stack/information")
-    if share is None:
-        return {}
-    return {
-        "reason for this release": release_of_stack(share)[1],
-        "models by weight (held-out log-likelihood of the release)": stack_text(record.metrics),
-    }
 
 
 def guess_of(metrics: Mapping[str, float]) -> float:

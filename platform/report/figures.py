@@ -142,41 +142,32 @@ def save(figure: Figure, *paths: Path, dpi: int = 130) -> list[Path]:
     return list(paths)
 
 
-def _place(
-    figure: Figure, *, left: float, right: float, top: float, bottom: float, share: object = None
-) -> Axes:
-    width, height = figure.get_size_inches() * 72
-    box = (left / width, 1 - bottom / height, (right - left) / width, (bottom - top) / height)
-    return figure.add_axes(box, sharex=share)
-
-
 def trade_off(
-    points: Sequence[Point],
-    styles: Mapping[str, MethodStyle],
-    *,
-    attack: bool,
+    points: Sequence[Point], styles: Mapping[str, MethodStyle], *, attack: bool
 ) -> Figure:
     """Draw accuracy against epsilon, and below it what the attack proved.
 
     Baselines stand in a band of their own, to the right. A marker of the attack in the shaded field
     refutes the guarantee; none can lie above the dashed ceiling.
     """
-    attack = attack and any(point.epsilon_m_ceiling > 0 for point in points)
-    bottom = 24 + 250
-    height = bottom + (194 if attack else 0) + 42
+    heights = [250, 150] if attack else [250]
+    height = 24 + sum(heights) + 44 * (len(heights) - 1) + 42
     figure = Figure(figsize=(_WIDTH / 72, height / 72))
-    sides = {"left": 46, "right": _WIDTH - 10}
-    upper = lowest = _place(figure, **sides, top=24, bottom=bottom)
-    upper.set_xscale("log")
+    grid = figure.add_gridspec(
+        len(heights),
+        height_ratios=heights,
+        hspace=44 / 200,  # as a share of the mean panel
+        left=46 / _WIDTH,
+        right=1 - 10 / _WIDTH,
+        top=1 - 24 / height,
+        bottom=42 / height,
+    )
+    panels = grid.subplots(sharex=True, squeeze=False)[:, 0]
+    panels[0].set_xscale("log")
     scale = _scale(points)
-    if attack:
-        upper.tick_params(labelbottom=False)
-        lowest = _place(figure, **sides, top=bottom + 44, bottom=bottom + 194, share=upper)
-        words = _draw_attack(lowest, points, styles, scale)
-        lowest.set_title(words, color=SOFT, pad=6)
-    words = _draw_accuracy(upper, points, styles, scale)
-    upper.set_title(words, color=SOFT, pad=6)
-    _mark_epsilons(lowest, points, scale)
+    for axes, draw in zip(panels, (_draw_accuracy, _draw_attack), strict=False):
+        axes.set_title(draw(axes, points, styles, scale), color=SOFT, pad=6)
+    _mark_epsilons(panels[-1], points, scale)
     return figure
 
 

@@ -25,6 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.sparse.csgraph import connected_components
 
+from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import (
     Budget,
@@ -527,10 +528,8 @@ def ledger_report(folders: Sequence[str], *, delta: float | None = None) -> dict
     have no label in common. `same_labels` is None where that is unknown. A shared vault by itself
     knows its people by name: `epsilon` is of the person who paid most, and `cohorts` has more.
     """
-    if delta is not None and not 0 <= delta < 1:
-        raise ValueError(
-            f"delta is {delta}; it must lie in [0, 1): 1e-5 for instance, or 0 for pure releases"
-        )
+    if delta is not None:
+        _validate.delta(delta)
     places = {place.resolve(): place for each in folders for place in _results_in(Path(each))}
     found, notes = _copies_marked(read_folder(each, delta=delta) for each in places.values())
     # One delta for all: epsilons at different deltas can't be added.

@@ -15,38 +15,25 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pandas as pd
-from matplotlib import rc_context
 
 from labeldp.mechanisms.guess_risk import percent
 from labeldp.platform.records.progress import duration
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord, csv_text, write_text
-from labeldp.platform.report.card import (
-    DAGGER,
-    facts,
-    guess_of,
-    render,
-)
-from labeldp.platform.report.figures import (
-    OF_PAPER,
-    MethodStyle,
-    column,
-    save,
-    styles_of,
-    svg,
-    trade_off,
-)
+from labeldp.platform.report.card import DAGGER, facts, guess_of, render
+from labeldp.platform.report.figures import MethodStyle, styles_of, svg, trade_off
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience
 from labeldp.platform.report.paper_figures import (
+    FIGURES,
     Published,
     learned,
     published_for,
+    write_figure,
     write_figures,
 )
 from labeldp.platform.report.pareto import (
     Point,
     front,
-    leagues_of,
     noise_among,
     points,
     row_of,
@@ -144,7 +131,7 @@ def page(
         canaries=next(iter(canaries)) if len(canaries) == 1 else "",
         columns=columns,
         rows=[(point, point.hashes in best, row) for point, row in zip(found, cells, strict=True)],
-        mixed=len(leagues_of(found)) > 1,
+        mixed=len({point.league for point in found}) > 1,
         daggers=attack and any(p.delta > 0 for p in found if p.epsilon_m_ceiling),
         estimates=estimates,
         best_between=max(estimates, key=lambda each: each.accuracy).interval(choices=len(estimates))
@@ -200,7 +187,7 @@ def _columns(
         columns.append(column(short_key(key), values, text=True))
     columns.append(column("seeds", (len(point.hashes) for point in points), "seed"))
     columns.append(column("noise", (point.noise for point in points), "noise", text=True))
-    if len(leagues_of(points)) > 1:
+    if len({point.league for point in points}) > 1:
         columns.append(column("league", (point.league for point in points), "league", text=True))
     return columns
 
@@ -302,8 +289,7 @@ def write_report(
     """Write `REPORT_FILES` and figures, for their owner alone; `facts` are as in `page`."""
     found = points(records, choose_by=choose_by)
     html, figure, table = (folder / name for name in REPORT_FILES)
-    with rc_context(OF_PAPER):
-        save(column(found, styles_of(found), attack=False), figure, dpi=300)
+    write_figure(found, FIGURES[0], figure)
     _write_table(found, {record.hash: record for record in records}, table)
     write_figures(records, folder)
     write_text(html, page(records, title=title, choose_by=choose_by, **facts))

@@ -13,7 +13,6 @@ import csv
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -256,11 +255,14 @@ def stages(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure
     Ghazi et al. 2021, Figures 3 and 5: a trial with several stages is a point and a line.
     """
     name = "top_k_accuracy_stage_"
-    found = [record for record in records if record.finished and f"{name}2" in record.metrics]
+    found: dict[str, list[TrialRecord]] = defaultdict(list)
+    for record in records:
+        if record.finished and f"{name}2" in record.metrics:
+            found[_line(record)].append(record)
     if not found:
         return None
     figure, (left, right) = _panels(2)
-    for variant, mine in _by_variant(found).items():
+    for variant, mine in found.items():
         last = [max(key for key in record.metrics if key.startswith(name)) for record in mine]
         top = [100 * record.metrics[key] for record, key in zip(mine, last, strict=True)]
         left.plot(top, [100 * r.metrics["accuracy"] for r in mine], "o", label=variant)
@@ -295,12 +297,9 @@ def plurality(votes: Votes, aggregator: ConfidentGNMax, *, delta: float) -> Figu
     largest = votes.max(1)
     likely = np.exp(costs.log_probability)
     edges = np.linspace(0, int(votes[0].sum()), _BINS + 1)
-    counts, _ = np.histogram(largest, edges)
-    passed, _ = np.histogram(largest, edges, weights=likely)
     figure, (left, right) = _panels(2)
-    width = edges[1]
-    left.bar(edges[:-1], counts, width, align="edge", color=COLORS["mb"], label="queries")
-    left.bar(edges[:-1], passed, width, align="edge", color=COLORS["m0"], label="answered")
+    left.hist(largest, edges, color=COLORS["mb"], label="queries")
+    left.hist(largest, edges, weights=likely, color=COLORS["m0"], label="answered")
     left.axvline(aggregator.threshold, color=SOFT, linestyle="--", label="threshold")
     left.set(xlabel="votes for the plurality", ylabel="queries")
     left.legend(title=f"{likely.mean():.0%} answered", fontsize="small")
@@ -338,8 +337,9 @@ def noisy_maxima(
     return figure
 
 
-def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw the error of recovered votes against what the answers cost, by consensus group.
+@rc_context(RC)
+def write_reconstruction(rows: Sequence[Mapping[str, Any]], folder: Path) -> None:
+    """Write the error of recovered votes against what the answers cost, by consensus group.
 
     Wang et al. 2022, Figure 5. Rows have `votes`, `consensus`, `epsilon` and `error`.
     """
@@ -352,7 +352,7 @@ def reconstruction(rows: Sequence[Mapping[str, Any]]) -> Figure:
     )
     _logarithmic(axes, "xy")
     _legend(figure, axes)
-    return figure
+    save(figure, *(folder / f"reconstruction.{kind}" for kind in KINDS))
 
 
 @rc_context(RC)
@@ -390,20 +390,15 @@ def write_vote_figures(
 
 @rc_context(OF_PAPER)
 def write_figure(found: Sequence[Point], name: str, path: Path) -> None:
-    """Write a figure to a file, for its owner alone; its ending is the format.
+    """Write a figure of `FIGURES` to a .pdf, .svg or .png, for its owner alone.
 
-    Args:
-        found: Points of a sweep; those without an epsilon stand beyond a dotted line.
-        name: One of `FIGURES`.
-        path: File that ends in .pdf, .svg or .png.
+    Points without an epsilon stand beyond a dotted line.
 
     Raises:
-        ValueError: Another ending, or nothing to draw.
+        ValueError: Another ending.
     """
     if path.suffix.removeprefix(".").lower() not in FORMATS:
         raise ValueError(f"--to is {str(path)!r}; name a file that ends in .{', .'.join(FORMATS)}")
-    if not found:
-        raise ValueError("no trial of this sweep has finished: there is nothing to draw")
     save(column(found, styles_of(found), attack=name == FIGURES[1]), path, dpi=300)
 
 
@@ -428,35 +423,24 @@ def table(found: Sequence[Point], *, kind: str) -> str:
     return text.rstrip().replace("±", r"$\pm$").replace("∞", r"$\infty$")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Difference:
-    """A line at an epsilon in two sweeps: B's mean figure minus A's, and its 95% interval.
-
-    `low` and `high` are None where a side has one seed: nothing shows the spread then.
-    """
-
-    line: str
-    epsilon: float
-    a: float
-    b: float
-    low: float | None
-    high: float | None
-
-
-def differences(first: Sequence[Point], second: Sequence[Point]) -> list[Difference]:
+def differences(first: Sequence[Point], second: Sequence[Point]) -> list[dict[str, Any]]:
     """Compare the points of two sweeps that agree in line and epsilon, the better ones of each.
 
-    The interval is Welch's, over seeds.
+    Returns:
+        Rows of `line`, `epsilon`, the mean figures `a` and `b`, and of b - a the ends `low` and
+        `high` of the 95% interval, Welch's over seeds: None where a side has one seed.
     """
-    mine = {(point.variant, same_epsilon(point.epsilon)): point for point in reversed(first)}
-    others = {(point.variant, same_epsilon(point.epsilon)): point for point in reversed(second)}
-    found = []
+    mine, others = (
+        {(point.variant, same_epsilon(point.epsilon)): point for point in reversed(found)}
+        for found in (first, second)
+    )
+    rows = []
     for key in sorted(mine.keys() & others.keys(), key=lambda each: (each[1], each[0])):
         a = mine[key]
         b = others[key]
-        ends = _welch(a, b)
-        found.append(Difference(line=key[0], epsilon=key[1], a=a.accuracy, b=b.accuracy, **ends))
-    return found
+        row = {"line": key[0], "epsilon": key[1], "a": a.accuracy, "b": b.accuracy}
+        rows.append({**row, **_welch(a, b)})
+    return rows
 
 
 def _welch(a: Point, b: Point) -> dict[str, float | None]:
@@ -527,13 +511,6 @@ def _line(record: TrialRecord) -> str:
     epsilon = record.metrics["epsilon"]
     price = "no privacy" if math.isinf(epsilon) else f"ε {bound(epsilon)}"
     return f"{record.variant}, {price}"
-
-
-def _by_variant(records: Iterable[TrialRecord]) -> dict[str, list[TrialRecord]]:
-    found: dict[str, list[TrialRecord]] = defaultdict(list)
-    for record in records:
-        found[_line(record)].append(record)
-    return found
 
 
 def _table(found: Iterable[Point]) -> pd.DataFrame:

@@ -124,11 +124,6 @@ def noise_among(points: Sequence[Point]) -> ChoiceNoise:
     return ChoiceNoise.among(values, noises, by=points[0].accuracy_by)
 
 
-def leagues_of(points: Iterable[Point]) -> list[str]:
-    """Return the leagues of some points, each once."""
-    return sorted({point.league for point in points})
-
-
 def row_of(point: Point) -> dict[str, Any]:
     """Return a point as tables have it; what was not measured is absent."""
     row: dict[str, Any] = {"variant": point.variant}

@@ -148,13 +148,15 @@ def publish(
     chosen = selected(folder, trial, **choice)
     noise = noise_of(folder, chosen.record)
     public = public_record(chosen.record, fingerprint=folder.fingerprint, noise=noise)
-    files = _files(folder, chosen, public, with_model=with_model, allow_code=allow_code)
+    # All releases on which the trial depends, not only those that it read.
+    lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
+    files = _files(folder, chosen, public, lines, with_model=with_model, allow_code=allow_code)
     record = b""
     if registry is not None:
         found = registry_record(
             public,
             chosen,
-            _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record]),
+            lines,
             has_model=any(name.startswith("model/") for name in files),
             of_persons=bool(chosen.record.config.get("data.group_column")),
         )
@@ -219,12 +221,11 @@ def _files(
     folder: FolderLedger,
     chosen: Selected,
     public: TrialRecord,
+    lines: list[LedgerLine],
     *,
     with_model: bool,
     allow_code: str | None,
 ) -> dict[str, bytes]:
-    # All releases on which the trial depends, not only those that it read.
-    lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     place = kept_model(folder.path / "models", chosen.record.hash)
     fingerprint = public_digest(folder.fingerprint)
     cost = chosen.cost

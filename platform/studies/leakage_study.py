@@ -20,9 +20,8 @@ groups, and shifts the two differently.
 
 import argparse
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from enum import StrEnum
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
-from matplotlib import rc_context
 from numpy.typing import NDArray
 
 from labeldp.mechanisms._validate import checked_votes
@@ -46,10 +44,7 @@ from labeldp.mechanisms.pate.vote_leakage import (
 )
 from labeldp.platform.cli.command import Answer, perform
 from labeldp.platform.records.results import write_text
-from labeldp.platform.report.figures import RC, save
-from labeldp.platform.report.paper_figures import KINDS
-from labeldp.platform.report.paper_figures import reconstruction as reconstruction_figure
-from labeldp.trainers.base import Count, Flag, Whole, key, settings
+from labeldp.platform.report.paper_figures import write_reconstruction
 from labeldp.trainers.data import preprocessing
 from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
 from labeldp.trainers.data.published import read_adult_rows
@@ -63,47 +58,14 @@ CONSENSUS = 0.75
 #: Shares of a group that the learned attacker estimates, each among half of the people.
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 
-Columns = Mapping[str, NDArray[Any]]
-
-
-class Attribute(StrEnum):
-    """Attributes of a person that the attack infers. Teachers do not see their columns."""
-
-    DOCTORATE = "doctorate"
-    NOT_WHITE = "not_white"
-    FEMALE = "female"
-    OVER_60 = "over_60"
-
-
-#: Columns that state an attribute. Wives are female.
-HIDDEN: Mapping[Attribute, tuple[str, ...]] = {
-    Attribute.DOCTORATE: ("education", "education-num"),
-    Attribute.NOT_WHITE: ("race",),
-    Attribute.FEMALE: ("sex", "relationship"),
-    Attribute.OVER_60: ("age",),
+#: Attribute that the attack infers -> the columns that state it, which teachers do not see, and
+#: who has it by the first of them. Wives are female.
+ATTRIBUTES: Mapping[str, tuple[tuple[str, ...], Callable[[NDArray[Any]], NDArray[np.bool_]]]] = {
+    "doctorate": (("education", "education-num"), lambda column: column == "Doctorate"),
+    "not_white": (("race",), lambda column: column != "White"),
+    "female": (("sex", "relationship"), lambda column: column == "Female"),
+    "over_60": (("age",), lambda column: column > 60),
 }
-
-
-def having(attribute: Attribute, people: Columns) -> NDArray[np.bool_]:
-    """Return who has an attribute [N]."""
-    column: Any = people[HIDDEN[attribute][0]]
-    if attribute is Attribute.OVER_60:
-        return np.asarray(column > 60)
-    if attribute is Attribute.NOT_WHITE:
-        return np.asarray(column != "White")
-    return np.asarray(column == ("Female" if attribute is Attribute.FEMALE else "Doctorate"))
-
-
-@settings
-class AdultEnsemble:
-    """An ensemble on UCI Adult."""
-
-    attribute: Attribute = key(Attribute.DOCTORATE, "The attribute that is attacked.")
-    fair: Flag = key(False, "Let teachers learn from as many people of the group as of others.")
-    teachers: Count = key(250, "How many forests (T).")
-    forest: ForestSettings = key(ForestSettings(trees=30, min_samples_leaf=2), "Each forest.")
-    others: Count = key(2000, "Largest number of people that are attacked, of each group.")
-    seed: Whole = key(0, "Seed of shards, forests and the choice of people.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -119,12 +81,8 @@ class GroupVotes:
     accuracy_others: float
 
 
-def infer_attribute(
-    group: NDArray[Any], others: NDArray[Any], *, seed: int = 0
-) -> dict[str, float]:
+def infer_attribute(group: NDArray[Any], others: NDArray[Any]) -> dict[str, float]:
     """Attack votes on people of a group [P, K] and others [O, K], released or reconstructed.
-
-    `seed` chooses the half of the people that the learned attacker knows.
 
     Returns:
         `consensus_group` and `consensus_others`, the shares of the group on whom more than 75% of
@@ -144,7 +102,7 @@ def infer_attribute(
     called = 2 - sum(high)
     below = shares[0][:, None] < shares[1]
     ties = np.isclose(shares[0][:, None], shares[1], rtol=0, atol=1e-9)
-    learned, share_error = _learned(group, others, generator=np.random.default_rng(seed))
+    learned, share_error = _learned(group, others)
     return {
         "consensus_group": high[0],
         "consensus_others": high[1],
@@ -156,9 +114,7 @@ def infer_attribute(
     }
 
 
-def _learned(
-    group: NDArray[Any], others: NDArray[Any], *, generator: np.random.Generator
-) -> tuple[float, float]:
+def _learned(group: NDArray[Any], others: NDArray[Any]) -> tuple[float, float]:
     """Learn from half of the people; return both figures of the other half, or NaN of too few.
 
     A group's share is read off the share of calls, by the rates of right and wrong calls among the
@@ -169,6 +125,7 @@ def _learned(
 
     if min(len(group), len(others)) < 4:
         return float("nan"), float("nan")
+    generator = np.random.default_rng(0)
     halves = [np.array_split(generator.permutation(votes), 2) for votes in (group, others)]
     known = np.concatenate([half[0] for half in halves])
     truth = np.repeat([1, 0], [len(half[0]) for half in halves])
@@ -189,40 +146,42 @@ def _learned(
     return float(calls[0].mean() + 1 - calls[1].mean()) / 2, float(np.mean(errors))
 
 
-def adult_votes(folder: Path, ensemble: AdultEnsemble) -> GroupVotes:
+def adult_votes(folder: Path, study: "LeakageStudy", attribute: str, *, fair: bool) -> GroupVotes:
     """Train an ensemble on Adult's training rows and let it vote on people of the test split.
 
-    `adult.data` and `adult.test` lie in the folder.
+    `adult.data` and `adult.test` lie in the folder. With `fair`, teachers learn from as many people
+    of the group as of others.
     """
     train, train_labels = read_adult_rows(folder / "adult.data")
     test, test_labels = read_adult_rows(folder / "adult.test")
-    if ensemble.teachers > len(train_labels):
+    if study.teachers > len(train_labels):
         raise ValueError(
-            f"teachers is {ensemble.teachers}, but Adult has {len(train_labels)} training rows"
+            f"teachers is {study.teachers}, but Adult has {len(train_labels)} training rows"
         )
-    generator = np.random.default_rng(ensemble.seed)
-    attribute = ensemble.attribute
-    has_it = having(attribute, test)
+    generator = np.random.default_rng(study.seed)
+    hidden, holds = ATTRIBUTES[attribute]
+    members, has_it = (holds(people[hidden[0]]) for people in (train, test))
     asked = [
-        np.sort(generator.permutation(np.flatnonzero(mask))[: ensemble.others])
+        np.sort(generator.permutation(np.flatnonzero(mask))[: study.others])
         for mask in (~has_it, has_it)
     ]
-    encode = preprocessing.Columns.fit(_without(attribute, train))
-    train_matrix = encode(_without(attribute, train))
+    for name in hidden:
+        del train[name], test[name]
+    encode = preprocessing.Columns.fit(train)
+    train_matrix = encode(train)
     scale = preprocessing.Numbers.fit(train_matrix)
     features = scale(train_matrix)
-    people = scale(encode(_without(attribute, test)))
+    people = scale(encode(test))
     votes: list[NDArray[Any]] = []
-    shards = np.array_split(generator.permutation(len(train_labels)), ensemble.teachers)
-    members = having(attribute, train)
+    shards = np.array_split(generator.permutation(len(train_labels)), study.teachers)
     every = np.concatenate(asked)
     for number, shard in enumerate(shards):
-        if ensemble.fair:
+        if fair:
             shard = _balanced(shard, members, generator)
         forest = fit_forest(
             torch.from_numpy(features[shard]),
             train_labels[shard],
-            settings=ensemble.forest,
+            settings=ForestSettings(trees=study.trees, min_samples_leaf=2),
             seed=number,
         )
         votes.append(forest.predict(people[every]))
@@ -247,16 +206,13 @@ def _balanced(
     return np.concatenate([shard, generator.choice(parts[0], len(parts[1]) - len(parts[0]))])
 
 
-def _without(attribute: Attribute, people: Columns) -> dict[str, NDArray[Any]]:
-    return {name: column for name, column in people.items() if name not in HIDDEN[attribute]}
-
-
 @dataclass(frozen=True, kw_only=True)
 class LeakageStudy:
     """The sizes of the measurements.
 
     Attributes:
-        ensemble: For each of `attributes`, once as it is and once fair.
+        teachers: Number of forests (T), which vote on each of `attributes`, plain and fair.
+        others: Largest number of people that are attacked, of each group.
         noise_stds: Standard deviations of the noise on every count, in the reconstruction of
             published votes.
         budgets: Data set of published votes -> a service, and the most that an attacker may spend
@@ -266,8 +222,10 @@ class LeakageStudy:
         questions: Number that the attacker asks in the test of defenses.
     """
 
-    ensemble: AdultEnsemble
-    attributes: tuple[Attribute, ...] = tuple(Attribute)
+    teachers: int = 250
+    trees: int = 30
+    others: int = 2000
+    attributes: tuple[str, ...] = tuple(ATTRIBUTES)
     noise_stds: tuple[float, ...] = (40.0, 60.0, 80.0, 100.0)
     answers: int = 10_000
     repeats: int = 10
@@ -292,11 +250,10 @@ def run_study(
     generator = np.random.default_rng(study.seed)
     missing: list[str] = []
     histograms, shipped = _published(published, missing)
-    trained: list[tuple[AdultEnsemble, GroupVotes]] = []
+    trained: dict[tuple[str, bool], GroupVotes] = {}
     try:
         for attacked, fair in product(study.attributes, (False, True)):
-            ensemble = replace(study.ensemble, attribute=attacked, fair=fair)
-            trained.append((ensemble, adult_votes(adult, ensemble)))
+            trained[attacked, fair] = adult_votes(adult, study, attacked, fair=fair)
     except DatasetMissing as error:
         missing.append(
             f"attribute inference with own teachers: {error}; `labeldp data fetch adult` gets it, "
@@ -311,7 +268,7 @@ def run_study(
         votes = np.concatenate(list(histograms.values()))
     else:
         guarded = "own teachers on Adult"
-        votes = trained[0][1].others[:16]
+        votes = next(iter(trained.values())).others[:16]
     attack: dict[str, Any] = {
         "noise_std": study.noise_std,
         "repeats": study.repeats,
@@ -324,9 +281,7 @@ def run_study(
     costs = _cost_rows(study, histograms, generator)
     private_folder(results)
     if costs:
-        with rc_context(RC):
-            figure = reconstruction_figure(costs)
-            save(figure, *(results / f"reconstruction.{kind}" for kind in KINDS))
+        write_reconstruction(costs, results)
     report = results / "vote_leakage.md"
     outcome = {
         "experiment": name,
@@ -410,7 +365,7 @@ def _published(
 
 def _attribute_rows(
     study: LeakageStudy,
-    trained: Sequence[tuple[AdultEnsemble, GroupVotes]],
+    trained: Mapping[tuple[str, bool], GroupVotes],
     shipped: tuple[NDArray[Any], NDArray[Any]] | None,
     generator: np.random.Generator,
 ) -> list[dict[str, Any]]:
@@ -424,10 +379,10 @@ def _attribute_rows(
 
     if shipped is not None:
         add("published, scaled by each group's own", "votes", *shipped, attribute="doctorate")
-    for ensemble, votes in trained:
-        own = "own teachers, fair" if ensemble.fair else "own teachers"
+    for (attribute, fair), votes in trained.items():
+        own = "own teachers, fair" if fair else "own teachers"
         about: dict[str, Any] = {
-            "attribute": ensemble.attribute.value,
+            "attribute": attribute,
             "accuracy_group": votes.accuracy_group,
             "accuracy_others": votes.accuracy_others,
         }
@@ -441,8 +396,7 @@ def _attribute_rows(
                 )
                 for part in chosen
             ]
-            teachers = ensemble.teachers
-            recovered = [reconstruct(each, study.noise_std, teachers) for each in counts]
+            recovered = [reconstruct(each, study.noise_std, study.teachers) for each in counts]
             add(own, f"{answers} answer{'s' if answers > 1 else ''} each", *recovered, **about)
     return rows
 

@@ -94,19 +94,16 @@ def audited(data: str, trainer: Any, *, fast: bool = False, **more: Any) -> Tria
 def network_preset(
     changes: Mapping[str, Any] | None = None,
     *,
-    variants: tuple[Variant, ...] = (),
+    variants: tuple[Variant, ...],
     samples: int = 1,
     full: bool = False,
 ) -> Preset:
     """Return `home` of a sweep whose trainer has one network, or `network`, which is `full`.
 
-    `variants`: see `Preset`; they state their own epochs. The full one has the published width, and
-    thirty epochs: minutes of a GPU.
+    `variants` state their own epochs. The full one has the published width: minutes of a GPU.
     """
-    size = {"epochs": LONGER_EPOCHS, "width": FULL_WIDTH} if full else {"epochs": EPOCHS}
-    recipe = as_changes("trainer", fast_training(**size))
-    if variants:
-        del recipe["trainer.epochs"]
+    recipe = as_changes("trainer", fast_training(width=FULL_WIDTH if full else HALF_WIDTH))
+    del recipe["trainer.epochs"]
     return Preset(
         changes={**recipe, **_PERFORMANCE, **(changes or {})},
         variants=variants,
@@ -128,14 +125,8 @@ def sweep_of_paper(
 ) -> Sweep:
     """Return the sweep of a paper's table on a GPU, in bfloat16, with 1,000 canaries.
 
-    Args:
-        name: Of the sweep.
-        data: Name of the data set.
-        trainer: Settings of the method, as published.
-        network: The preset of that name, and so are `home` and `paper`.
-        home: Its size for a processor.
-        paper: The published lines; None where the sweep has them already.
-        more: As of `Sweep`.
+    `trainer` has the settings as published, and `paper` their lines: None where the sweep has them
+    already. `home` is the size for a processor; `more` is of `Sweep`.
     """
     return Sweep(
         name=name,
@@ -308,9 +299,7 @@ def nearest_labels(epsilon: float, *, labels: int, queries: int) -> Variant:
 #: The published setting of 250 teachers (Papernot et al., "Scalable Private Learning with PATE",
 #: ICLR 2018, Table 1), and nearest labels, about five standard deviations of the noise of them.
 VARIANTS = (
-    Variant(
-        name="T=250", changes=dict(zip(TABLE_3, (640, 250, 150.0, 40.0, 200.0, 286), strict=True))
-    ),
+    *levels(TABLE_3, {"T=250": (640, 250, 150.0, 40.0, 200.0, 286)}),
     nearest_labels(1.0, labels=25, queries=2200),
     nearest_labels(0.1, labels=170, queries=340),
 )
@@ -387,7 +376,7 @@ SHARED: Mapping[str, Any] = {
 
 def _line(
     method: str,
-    epsilons: Sequence[float] = EPSILONS,
+    epsilons: Sequence[float],
     shared: Mapping[str, Any] = SHARED,
     *,
     more: str = "",
@@ -408,47 +397,22 @@ def _line(
 
 
 _BY_NAME = {method.name: method for method in EVERY}
-_OWN: Mapping[str, Any] = {"consensus": {"retrain_epochs": _EPOCHS // 2}}
-METHOD_LINES = tuple(
-    _line(name, **_OWN.get(name, {}))
-    for name in (
-        "randomized_response",
-        "lp_2st",
-        "alibi",
-        "agibi",
-        "subset",
-        "optimal_2st",
-        "bit_flip",
-        "consensus",
-        "cluster_labels",
-        "alibi_cluster_prior",
-        "moment_labels",
-        "alibi_moment_prior",
-        "optimal_moment_prior",
-    )
+#: Methods in the order of their lines.
+_COMPARED = (
+    "randomized_response",
+    "lp_2st",
+    "alibi",
+    "agibi",
+    "subset",
+    "optimal_2st",
+    "bit_flip",
+    "consensus",
+    "cluster_labels",
+    "alibi_cluster_prior",
+    "moment_labels",
+    "alibi_moment_prior",
+    "optimal_moment_prior",
 )
-
-NO_PRIVACY = _line("no_privacy", ())
-
-
-def _pate(repetition: int, epsilons: Sequence[float]) -> Variant:
-    """PATE that costs the same epsilons whatever the votes: GNMax, which answers every query."""
-    return Variant(
-        name=_BY_NAME["pate"].line,
-        changes={
-            "method": "pate",
-            "trainer.aggregator": AggregatorKind.GNMAX,
-            "trainer.ensemble.teachers": _TEACHERS,
-            "trainer.ensemble.queries": _ANSWERS,
-            "trainer.answers": _ANSWERS,
-            "trainer.student.kind": StudentKind.PROBE,
-            "trainer.students": 1,
-        },
-        space={
-            "trainer.epsilon": Grid(*epsilons),
-            "trainer.ensemble.seed": Grid(repetition),
-        },
-    )
 
 
 def _repeated(line: Variant, repetition: int) -> Variant:
@@ -475,12 +439,25 @@ def comparison(dataset: str, *, photographs: bool = False, **presets: Preset) ->
     """Return the comparison on a data set of images; `presets` are further ones by name."""
     features = FeatureSet.RANDOM_PATCHES if photographs else FeatureSet.PATCHES
     epsilons = LARGER_EPSILONS if photographs else EPSILONS
-    at = {"trainer.epsilon": Grid(*epsilons)}
-    lines = [replace(line, space=at) for line in METHOD_LINES]
-    repetitions = [
-        [_repeated(line, number) for line in (*lines, _pate(number, epsilons), NO_PRIVACY)]
-        for number in range(REPETITIONS)
-    ]
+    own: dict[str, dict[str, Any]] = {"consensus": {"retrain_epochs": _EPOCHS // 2}}
+    lines = [_line(name, epsilons, **own.get(name, {})) for name in _COMPARED]
+    # It costs the same epsilons whatever the votes: GNMax, which answers every query.
+    pate = _line(
+        "pate",
+        epsilons,
+        shared={},
+        aggregator=AggregatorKind.GNMAX,
+        ensemble__teachers=_TEACHERS,
+        ensemble__queries=_ANSWERS,
+        answers=_ANSWERS,
+        student__kind=StudentKind.PROBE,
+        students=1,
+    )
+    repetitions = []
+    for number in range(REPETITIONS):
+        of_shards = {**pate.space, "trainer.ensemble.seed": Grid(number)}
+        every = (*lines, replace(pate, space=of_shards), _line("no_privacy", ()))
+        repetitions.append([_repeated(line, number) for line in every])
     return Sweep(
         name=f"compare_{dataset}",
         base=audited(dataset, AlibiConfig(), features=features),

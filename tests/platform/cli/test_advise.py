@@ -12,9 +12,8 @@ from tests.platform.cli.asked import answer, refusal, run, words
 
 
 @pytest.fixture(autouse=True)
-def _few(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advise, "EPSILONS", (0.01, 4.0))
-    monkeypatch.chdir(tmp_path)
 
 
 def test_it_advises_the_smallest_epsilon_that_is_close(tmp_path: Path) -> None:
@@ -30,7 +29,7 @@ def test_it_advises_the_smallest_epsilon_that_is_close(tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir()), "nothing is written"
 
 
-def test_it_takes_rare_classes_people_and_a_file_of_features(tmp_path: Path) -> None:
+def test_it_takes_rare_classes_people_and_a_file_of_features() -> None:
     random = np.random.default_rng(0)
     rows = [f"{a:.3f},{b:.3f},{'xy'[int(a > b)]}" for a, b in random.random((1500, 2))]
     Path("features.csv").write_text("\n".join(["a,b,c", *rows]) + "\n")

@@ -1,7 +1,7 @@
 """bounds: prices and the noise for them, answers to votes; JSON keys and refusals of audits."""
 
-import json
 import math
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import epsilon_of
+from labeldp.mechanisms.auditing import memorization_interval
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, error_rate
 from labeldp.platform.cli.bounds import aggregator_of
 from labeldp.trainers.methods.pate_settings import AggregatorKind, PateConfig
 from tests.platform.cli.asked import answer, refusal, words
-from tests.shared_material import shared_path
 
 
 @pytest.mark.parametrize("epsilon", ["0.1", "8"])
@@ -242,29 +242,20 @@ def test_observational(tmp_path: Path) -> None:
     assert found["epsilon_low"] == pytest.approx(exact["epsilon_low"] - 0.5)
 
 
-def test_memorization_on_published_confidences(tmp_path: Path) -> None:
-    folder = shared_path("oracle", "antipodes")
-    case = json.loads((folder / "eps_m.json").read_text())["cases"][0]
-    with np.load(folder / "canaries.npz") as arrays:
-        planted, true = (
-            arrays[f"{case['set']}__{case['dataset']}__{n}"] for n in ("label", "true")
-        )
-    np.savez(tmp_path / "c.npz", label=planted, true=true)
-    arguments = ["memorization", "--true-labels", "c.npz:true", "--confidences"]
-    labels = ["--canary-labels", "c.npz:label"]
-    found = audit(*arguments, str(folder / case["file"]), *labels)
+def test_memorization(tmp_path: Path) -> None:
+    true = np.arange(60) % 5
+    planted = (true + 1) % 5
+    np.savez("c.npz", label=planted, true=true)
+    rows = np.random.default_rng(0).dirichlet(np.ones(5), size=60)
+    files = ["--true-labels", "c.npz:true", "--confidences", saved(tmp_path, "c", rows)]
+    found = audit("memorization", *files, "--canary-labels", "c.npz:label")
+    assert found == asdict(memorization_interval(rows, planted, true))
     assert set(found) == {"paper", "corrected", "ceiling", "canaries"}
     assert set(found["paper"]) == {"epsilon_low", "epsilon_high", "threshold", "guesses"}
-    paper = found["paper"]
-    corrected = found["corrected"]
-    assert paper["epsilon_low"] == pytest.approx(case["eps_m_low"], abs=5e-5)
-    assert paper["epsilon_high"] == pytest.approx(case["eps_m_high"], abs=5e-5)
-    assert paper["threshold"] == case["best_threshold"]
-    assert corrected["epsilon_low"] < found["ceiling"] and found["canaries"] == len(planted)
-    twice = saved(tmp_path, "bad", np.load(folder / case["file"]) * 2)
-    assert "row 0" in refused(*arguments, twice, *labels)
     same = ["--canary-labels", "c.npz:true"]
-    assert "the true label" in refused(*arguments, str(folder / case["file"]), *same)
+    assert "the true label" in refused("memorization", *files, *same)
+    twice = ["--confidences", saved(tmp_path, "bad", 2 * rows), "--canary-labels", "c.npz:label"]
+    assert "row 0" in refused("memorization", *files, *twice)
 
 
 def test_vote_leakage(tmp_path: Path) -> None:

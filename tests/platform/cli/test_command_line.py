@@ -158,11 +158,7 @@ def test_errors(error: BaseException, code: int | None, message: str) -> None:
         ("publish pub --trial '' --to x", "--trial is empty; name best, or the beginning"),
     ],
 )  # fmt: skip
-def test_what_is_missing_is_named(
-    arguments: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+def test_what_is_missing_is_named(arguments: str, message: str, tmp_path: Path) -> None:
     Path("pub").mkdir()
     assert message in refusal(*shlex.split(arguments))
     assert [path.name for path in tmp_path.iterdir()] == ["pub"]

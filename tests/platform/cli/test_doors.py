@@ -123,7 +123,6 @@ def test_what_keeps_ray_from_starting_is_a_sentence(
     error: Exception, said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cluster, "start_private", Mock(side_effect=error))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(cluster.ClusterUnusable, match=said), cluster.connected(None):
         pass
 
@@ -132,7 +131,6 @@ def test_a_folder_for_ray_that_is_missing_is_named_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "missing"))
-    monkeypatch.delenv("RAY_ADDRESS", raising=False)
     said = "missing is not there; create it, or set RAY_TMPDIR=/tmp"
     with pytest.raises(cluster.ClusterUnusable, match=said), cluster.connected(None):
         pass

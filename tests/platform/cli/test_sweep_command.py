@@ -100,7 +100,6 @@ def test_lines_limits_axes_and_searches() -> None:
     own = replace(a_sweep(), search=OptunaSearch(trials=9, seed=4), stop=AshaStop(keep_one_in=2))
     assert asked(sweep=own).search is None
     assert asked("--trials", "5", sweep=own).search == OptunaSearch(trials=5, seed=4)
-    assert asked("--search-seed", "2", sweep=own).search == OptunaSearch(trials=9, seed=2)
     assert asked("--stop", "asha", sweep=own).stop == AshaStop(keep_one_in=2)
     assert asked("--stop", "asha").stop == AshaStop()
     assert asked("--stop", "hyperband", sweep=own).stop == AshaStop(keep_one_in=2, brackets=3)
@@ -247,22 +246,6 @@ def test_no_table_shows_less_epsilon_than_is_paid() -> None:
     )
 
 
-@pytest.mark.parametrize("text", ["loguniform(0,1)", "uniform(1)", "choice()", "uniform(a,b)"])
-def test_a_wrong_axis_is_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="is not an axis"):
-        asked(f"a={text}")
-
-
-def test_a_broken_sweep_file_is_named(tmp_path: Path) -> None:
-    for content, message in {
-        "1 / 0": "can't be run: ZeroDivisionError: division by zero",
-        "SWEEP = 3": "defines no SWEEP",
-        "import sys; sys.exit(5)": "can't be run: SystemExit",
-    }.items():
-        (tmp_path / "broken.py").write_text(content)
-        assert message in refusal("plan", "broken.py")
-
-
 def test_a_file_that_runs_nothing_by_itself_is_run(tmp_path: Path) -> None:
     file = tmp_path / "own.py"
     file.write_text(
@@ -274,9 +257,3 @@ def test_a_file_that_runs_nothing_by_itself_is_run(tmp_path: Path) -> None:
         run("sweep", str(file), "trainer.epoch=7")
     file.write_text("SWEEP = 3")
     assert "runs no sweep and defines no SWEEP" in refusal("sweep", str(file))
-
-
-def test_studies_are_refused() -> None:
-    study = str(SWEEPS / "vote_leakage.py")
-    line = refusal("plan", study)
-    assert f"a study, not a sweep: it has no trials to plan; `python {study} --smoke`" in line

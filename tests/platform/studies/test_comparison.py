@@ -23,8 +23,6 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.settings.configuration import ConfigurationError, with_changes
 from labeldp.platform.settings.sweep import PlannedTrial, Sweep, SweepOptions, plan_trials, resized
 from labeldp.platform.studies.leakage_study import (
-    AdultEnsemble,
-    Attribute,
     LeakageStudy,
     adult_votes,
     infer_attribute,
@@ -40,7 +38,6 @@ from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.files import DatasetMissing
-from labeldp.trainers.methods.pate_settings import ForestSettings
 from labeldp.trainers.settings.training import Flip
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import swept
@@ -152,13 +149,9 @@ def test_a_learned_attacker_needs_no_rule_and_counts_a_group() -> None:
 
 def test_fair_teachers_agree_about_the_group_as_about_others(tmp_path: Path) -> None:
     write_adult(tmp_path / "adult", rows=2000)
-    plain = AdultEnsemble(
-        teachers=15,
-        forest=ForestSettings(trees=5, min_samples_leaf=2),
-        others=300,
-        attribute=Attribute.OVER_60,
-    )
-    votes = [adult_votes(tmp_path / "adult", replace(plain, fair=fair)) for fair in (False, True)]
+    study = LeakageStudy(teachers=15, trees=5, others=300, budgets={})
+    folder = tmp_path / "adult"
+    votes = [adult_votes(folder, study, "over_60", fair=fair) for fair in (False, True)]
     assert votes[0].group.sum(1).tolist() == [15] * len(votes[0].group)
     # Income follows the age that no teacher sees: the old look like the young, of whom there are
     # more, unless every teacher learns from as many of them.
@@ -186,10 +179,11 @@ def write_adult(folder: Path, *, rows: int = 400) -> None:
 
 def test_bad_adult_files_and_votes_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DatasetMissing, match=r"adult\.data"):
-        adult_votes(tmp_path, AdultEnsemble())
+        adult_votes(tmp_path, LeakageStudy(budgets={}), "doctorate", fair=False)
     write_adult(tmp_path / "adult", rows=30)
     with pytest.raises(ValueError, match="teachers is 31, but Adult has 30"):
-        adult_votes(tmp_path / "adult", AdultEnsemble(teachers=31))
+        study = LeakageStudy(teachers=31, budgets={})
+        adult_votes(tmp_path / "adult", study, "doctorate", fair=False)
     with pytest.raises(ValueError, match="the same K classes"):
         infer_attribute(np.ones((2, 2)), np.ones((2, 3)))
     with pytest.raises(ValueError, match=r"others \(0, 2\)"):
@@ -204,12 +198,9 @@ HISTOGRAMS = "dataset,sample,level,c0,c1,c2\nmnist,1,H,100,3,2\nmnist,2,L,50,35,
 @pytest.fixture(scope="module")
 def smoke() -> LeakageStudy:
     study: LeakageStudy = runpy.run_path(str(ROOT / "sweeps" / "vote_leakage.py"))["SMOKE"]
-    ensemble = replace(study.ensemble, teachers=10, others=40)
     # In the small file all are white women.
-    attributes = (Attribute.DOCTORATE, Attribute.OVER_60)
-    return replace(
-        study, ensemble=ensemble, attributes=attributes, attribute_people=5, questions=50
-    )
+    small: dict[str, Any] = {"attributes": ("doctorate", "over_60"), "teachers": 10, "others": 40}
+    return replace(study, **small, attribute_people=5, questions=50)
 
 
 @pytest.fixture
