@@ -16,7 +16,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -484,26 +484,6 @@ def training_images(named: str) -> Tensor:
     return of_one_size(found, fix="an encoder is trained on one; bring them to it first")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pretrained:
-    """How far it is: `loss` is of the last epoch of this call, `warning` of all epochs so far.
-
-    `views` are of each image and epoch, `seconds` of this call; `probe` is of the last epoch, where
-    one was requested.
-    """
-
-    file: str
-    epochs: int
-    of: int
-    views: int
-    dimensions: int
-    loss: float | None
-    seconds: float
-    probe: float | None
-    finished: bool
-    warning: str | None = None
-
-
 def pretrain(
     images: Tensor,
     out: Path,
@@ -515,8 +495,11 @@ def pretrain(
     replace: bool = False,
     probe: Callable[[ImageEncoder], float] | None = None,
     report: Callable[[EpochMetrics, float | None], None] = lambda *_: None,
-) -> Pretrained:
+) -> dict[str, Any]:
     """Train an encoder, one epoch at least; resume where the last call stopped.
+
+    Returns facts: `loss` is of the last epoch of this call, `warning` of all epochs so far, `views`
+    of each image and epoch, `seconds` of this call, `probe` of the last epoch.
 
     Args:
         images: uint8 [N, C, H, W].
@@ -572,18 +555,18 @@ def pretrain(
         write_encoder(out, encoder, images=seen)
         if len(losses) >= config.epochs:
             keep(None)
-    return Pretrained(
-        file=str(out),
-        epochs=len(losses),
-        of=config.epochs,
-        views=config.views,
-        dimensions=encoder.dimensions,
-        loss=losses[-1] if len(losses) > before else None,
-        seconds=time.monotonic() - began,
-        probe=found,
-        finished=len(losses) >= config.epochs,
-        warning=concern(losses),
-    )
+    return {
+        "file": str(out),
+        "epochs": len(losses),
+        "of": config.epochs,
+        "views": config.views,
+        "dimensions": encoder.dimensions,
+        "loss": losses[-1] if len(losses) > before else None,
+        "seconds": time.monotonic() - began,
+        "probe": found,
+        "finished": len(losses) >= config.epochs,
+        "warning": concern(losses),
+    }
 
 
 def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:

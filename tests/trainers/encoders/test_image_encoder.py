@@ -23,7 +23,6 @@ from labeldp.trainers.encoders import embedding, image_encoder
 from labeldp.trainers.encoders.encoder import WeightsRefused
 from labeldp.trainers.encoders.image_encoder import (
     ImageEncoder,
-    Pretrained,
     Pretraining,
     build,
     coding_rate,
@@ -65,7 +64,7 @@ def started(config: SelfSupervisedConfig = TINY, images: Tensor = IMAGES) -> Pre
     return Pretraining(config, images=images, seed=3, performance=CPU)
 
 
-def trained(folder: Path, images: Tensor = IMAGES, **changes: Any) -> Pretrained:
+def trained(folder: Path, images: Tensor = IMAGES, **changes: Any) -> dict[str, Any]:
     options = {"config": TINY, "performance": CPU, **changes}
     return pretrain(images, folder / "encoder.pt", **options)
 
@@ -123,14 +122,15 @@ def test_calls_of_an_epoch_each_make_the_encoder_of_one_call(tmp_path: Path) -> 
     (tmp_path / "one").mkdir()
     epochs: list[int] = []
     whole = trained(tmp_path / "one", report=lambda metrics, _: epochs.append(metrics.epoch))
-    assert whole.finished and (whole.epochs, whole.of, whole.dimensions) == (3, 3, 76)
+    assert whole["finished"]
+    assert (whole["epochs"], whole["of"], whole["dimensions"]) == (3, 3, 76)
     ends = [trained(tmp_path, seconds=1e-9) for _ in range(3)]
-    assert [(end.epochs, end.finished) for end in ends] == [(1, False), (2, False), (3, True)]
-    assert ends[-1].loss == whole.loss
-    one, other = (build(Path(end.file)).state_dict() for end in (whole, ends[-1]))
+    assert [(end["epochs"], end["finished"]) for end in ends] == [(1, False), (2, False), (3, True)]
+    assert ends[-1]["loss"] == whole["loss"]
+    one, other = (build(Path(end["file"])).state_dict() for end in (whole, ends[-1]))
     assert all(torch.equal(one[name], other[name]) for name in one)
     again = trained(tmp_path / "one", report=lambda metrics, _: epochs.append(metrics.epoch))
-    assert epochs == [1, 2, 3] and again.finished and again.loss is None
+    assert epochs == [1, 2, 3] and again["finished"] and again["loss"] is None
 
 
 @pytest.mark.parametrize(
@@ -146,7 +146,7 @@ def test_an_unknown_file_is_replaced_on_request_only(tmp_path: Path) -> None:
     (tmp_path / "encoder.pt").write_bytes(b"of somebody")
     with pytest.raises(WeightsRefused, match="no state beside it"):
         trained(tmp_path)
-    assert trained(tmp_path, replace=True).finished
+    assert trained(tmp_path, replace=True)["finished"]
     with pytest.raises(ValueError, match="does not exist; make it first"):
         trained(tmp_path / "nowhere")
 
@@ -228,8 +228,8 @@ def test_a_crop_shows_pixels_of_the_image_as_they_are(monkeypatch: pytest.Monkey
 def test_a_vector_holds_all_resolutions_and_the_hidden_layer(tmp_path: Path) -> None:
     config = replace(TINY, views=3, crop=4, epochs=1)
     done = trained(tmp_path, config=config)
-    assert (done.views, done.loss is not None, done.probe) == (3, True, None)
-    encoder = build(Path(done.file))
+    assert (done["views"], done["loss"] is not None, done["probe"]) == (3, True, None)
+    encoder = build(Path(done["file"]))
     network = encoder.network
     assert encoder.hidden is not None and isinstance(network, FastCnn)
 
@@ -269,7 +269,7 @@ def photographs(tmp_path_factory: pytest.TempPathFactory) -> tuple[PublicData, s
         test_features=IMAGES[:4],
         test_labels=np.arange(4),
     )
-    return public, trained(tmp_path_factory.mktemp("encoder")).file
+    return public, trained(tmp_path_factory.mktemp("encoder"))["file"]
 
 
 def test_a_network_starts_from_an_encoder_of_the_same_images(
