@@ -181,7 +181,7 @@ def test_one_possible_output_is_taken_as_it_is_and_another_refused() -> None:
 def test_labels_of_the_consensus_are_cleaner(config: ConsensusConfig | LpMstConfig) -> None:
     given = digits()
     trainer, truth = trained(config, given), given[1].labels
-    rows, noisy = trainer._noisy()
+    rows, noisy = trainer._first.noisy_labels()
     right = noisy == truth[rows] if noisy.ndim == 1 else noisy[rows, truth] / noisy[0].sum()
     kept = trainer._labels
     assert float((kept == truth[trainer._rows]).mean()) > float(right.mean()) + 0.1
@@ -193,7 +193,7 @@ def test_labels_of_the_consensus_are_cleaner(config: ConsensusConfig | LpMstConf
 def test_a_model_that_agrees_with_nothing_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     config = ConsensusConfig(epochs=8, retrain_epochs=4, **QUICK)
     trainer = trained(config, digits(), epochs=0)
-    rows, noisy = trainer._noisy()
+    rows, noisy = trainer._first.noisy_labels()
     contrary = np.eye(10, dtype=np.float32)[(noisy + 1) % 10]
     monkeypatch.setattr(trainer._first, "predict", lambda features: contrary[: len(features)])
     trainer._agree()
