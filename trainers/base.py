@@ -60,20 +60,17 @@ Two = Annotated[int, Field(strict=True, ge=2)]
 Flag = Annotated[bool, Field(strict=True)]
 #: `data.classes=10` is the text "10"; 1.50 is refused, since its text would be "1.5": quote it.
 Text = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
-#: A file, by its absolute path: a trial runs in another folder than the command.
-File = Annotated[str, AfterValidator(lambda path: str(Path(path).expanduser().absolute()))]
-
 #: Begins the address of a network that is trained on a data set with public labels.
 PRETRAINED = "pretrained:"
-#: A file, or such an address.
-FileOrPretrained = Annotated[
-    str,
-    AfterValidator(
-        lambda text: (
-            text if text.startswith(PRETRAINED) else str(Path(text).expanduser().absolute())
-        )
-    ),
-]
+
+
+def _absolute(file: str) -> str:
+    return file if file.startswith(PRETRAINED) else str(Path(file).expanduser().absolute())
+
+
+#: A file by its absolute path, since a trial runs in another folder than the command; or such an
+#: address, where one is allowed.
+File = Annotated[str, AfterValidator(_absolute)]
 
 
 def content_of(file: str) -> str:

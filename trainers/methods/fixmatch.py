@@ -199,8 +199,9 @@ class FixMatch(FewLabels):
 # FixMatch's scale of ten (table 12). Three families cover the 14 operations: tables of 256 entries,
 # blends with a milder copy, and moves of pixels.
 
-#: Operations drawn for each image, with replacement.
+#: Operations drawn for each image, with replacement, and how often one is carried out.
 _LAYERS = 2
+_PROBABILITY = 0.5
 #: Value of the box.
 _GRAY = 127
 # Pillow moves pixels by fixed-point arithmetic with this many bits behind the point.
@@ -385,12 +386,10 @@ class Draws:
 class RandAugment:
     """The strong augmentation of FixMatch for uint8 images.
 
-    A drawn operation is carried out with this `probability`. `box` is the nominal side of the gray
-    box in pixels, 0 for none: its left and upper edges start half of that before a uniform point,
-    and Pillow draws both edges, 17 pixels for 16.
+    `box` is the nominal side of the gray box in pixels, 0 for none: its left and upper edges start
+    half of that before a uniform point, and Pillow draws both edges, 17 pixels for 16.
     """
 
-    probability: float = 0.5
     box: int = 16
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
@@ -404,7 +403,7 @@ class RandAugment:
         operations = torch.randint(len(_OPERATIONS), shape, **drawn).cpu()
         magnitudes = torch.randint(1, 10, shape, **drawn).cpu()
         signs = torch.randint(2, shape, **drawn).cpu() * 2 - 1
-        kept = torch.rand(shape, **drawn).cpu() < self.probability
+        kept = torch.rand(shape, **drawn).cpu() < _PROBABILITY
         return Draws(
             operations=torch.where(kept, operations, -1),
             magnitudes=magnitudes,
@@ -443,10 +442,7 @@ class RandAugment:
 
 
 def _operate(images: Tensor, operations: Tensor, magnitudes: Tensor, signs: Tensor) -> None:
-    """Carry out one operation on each image, in place.
-
-    Images, magnitudes and signs are sorted by `operations`, those without one first.
-    """
+    """Carry out one operation on each image, in place; all are sorted by `operations`."""
     end, *sizes = torch.bincount(operations + 1, minlength=len(_OPERATIONS) + 1).tolist()
     for operation, size in zip(_OPERATIONS, sizes, strict=True):
         start = end

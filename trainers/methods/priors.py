@@ -114,11 +114,7 @@ def learned_prior(
 def _learned_of_counts(
     settings: PriorSettings, rows: "Rows", labels: LabelSource, *, mechanism: ClusterHistograms
 ) -> NDArray[np.float64]:
-    """Return the prior of CLUSTERS [N, K] from noisy counts.
-
-    Counts are sums of labels along the indicators of the clusters, so they are read as sums: like
-    examples in other clusters count too.
-    """
+    """Return the prior of CLUSTERS [N, K]: counts are sums along indicators of the clusters."""
     clusters = settings.number_of_clusters(mechanism, examples=len(rows.features))
     # Kept on disk: k-means of another run could differ in the last digits, and would be another
     # release.

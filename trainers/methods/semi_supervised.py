@@ -67,13 +67,7 @@ class SemiSupervised(FewLabels):
     def __init__(
         self, config: SemiSupervisedConfig, *, posterior: NDArray[np.floating], **given: Any
     ) -> None:
-        """Set up the first step.
-
-        Args:
-            config: Settings.
-            posterior: What a release says of the classes of all training examples [N, K].
-            given: As for `FewLabels`: examples with labels, and their labels.
-        """
+        """Set up the first step; `posterior` is what a release says of all examples [N, K]."""
         super().__init__(config, **given)
         released = torch.from_numpy(np.maximum(posterior, _LEAST).astype(np.float32))
         self._evidence = (config.power * released.log()).to(self.device)

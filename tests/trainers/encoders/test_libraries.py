@@ -203,7 +203,11 @@ def test_images_are_prepared_as_by_torchvision(kind: str, height: int) -> None:
 
 def test_images_of_other_sizes_and_without_color() -> None:
     images = [torch.from_numpy(some_images(1, side=side)[0]) for side in (9, 12)]
-    whole = Preparation(resize=9, crop=7).of_size(8)
+    whole = finished(
+        EncoderRequest(address="a:b", image_size=8),
+        lambda batch: batch,
+        preparation=Preparation(resize=9, crop=7),
+    ).preparation
     assert whole(images).shape == (2, 3, 8, 8)
     with pytest.raises(ValueError, match=r"several sizes .* --image-size N"):
         Preparation()(images)
