@@ -235,11 +235,7 @@ class AlibiPrior(Learner):
 
 
 def weight_of_prior(prior: NDArray[np.float64], log_likelihood: Tensor) -> float:
-    """Return the weight of a prior [N, K] beside noisy labels of this log-likelihood [N, K].
-
-    It is the prior's information about an example, over that and the information in the noisy
-    labels of a group of examples. Both are read off the releases.
-    """
+    """Return the weight of a prior [N, K] beside noisy labels of this log-likelihood [N, K]."""
     of_prior = _information(prior)
     of_labels = _information(log_likelihood.double().softmax(1).cpu().numpy())
     if of_prior + of_labels == 0:

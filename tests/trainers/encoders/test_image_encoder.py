@@ -33,18 +33,18 @@ from labeldp.trainers.encoders.image_encoder import (
     write_encoder,
 )
 from labeldp.trainers.methods.priors import prior_features
-from labeldp.trainers.methods.semi_supervised import SemiSupervised
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource
 from labeldp.trainers.models.learner import OnLabels
 from labeldp.trainers.models.networks import FastCnn
-from labeldp.trainers.performance import Device, Performance, Precision
+from labeldp.trainers.performance import Precision
 from labeldp.trainers.settings.training import (
     LearnerConfig,
     SelfSupervisedConfig,
     SemiSupervisedConfig,
 )
+from tests.trainers.small_data import ON_CPU as CPU
+from tests.trainers.small_data import student_of
 
-CPU = Performance(device=Device.CPU)
 IMAGES = torch.randint(
     256, (48, 3, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
 )
@@ -301,15 +301,7 @@ def test_a_network_starts_from_an_encoder_of_the_same_images(
         with pytest.raises(WeightsRefused, match="not trained on exactly the training images of"):
             each.check_data(other)
     posterior = np.eye(4)[np.arange(48) % 4]
-    student = SemiSupervised(
-        few,
-        posterior=posterior,
-        examples=np.arange(8),
-        labels=np.arange(8) % 4,
-        data=data,
-        seed=0,
-        performance=CPU,
-    )
+    student = student_of(few, data, posterior)
     own = student.network.state_dict()
     judge = student.predictor().network.state_dict()
     for name, value in weights.items():

@@ -108,15 +108,6 @@ def test_a_student_goes_on_when_the_next_probabilities_are_its_evidence() -> Non
     assert np.allclose(found.sum(1), 1, atol=1e-4)
 
 
-def test_students_in_stages_of_counts_are_refused() -> None:
-    clusters = PriorSettings(source=PriorSource.CLUSTERS)
-    with pytest.raises(ValueError, match="stages are of moments: set it to moments"):
-        replace(STUDENTS, prior=clusters)
-    replace(STUDENTS, prior=clusters, stages=1)
-    with pytest.raises(ValueError, match="the last one needs an epoch"):
-        replace(STUDENTS, epochs=2)
-
-
 def test_one_stage_under_other_priors_is_not_one_release_in_the_plan() -> None:
     priors = [PriorSettings(source=PriorSource.CLUSTERS, clusters=count) for count in (10, 20)]
     plans = {
