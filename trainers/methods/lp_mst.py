@@ -507,8 +507,7 @@ class Consensus(InTurn):
     ) -> None:
         """Set the first round up; `given` are data, seed and performance."""
         super().__init__()
-        self._current: Trainer = first
-        self._first = first
+        self._current = self._first = first
         self._first_epochs = config.epochs - config.retrain_epochs
         self._second_config = config.learner(epochs=config.retrain_epochs)
         self._given = given
