@@ -299,11 +299,8 @@ class Pretraining(Training):
         The seed decides initial weights, order and views.
         """
         super().__init__(performance=performance)
-        if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
-            raise ValueError(
-                f"images are {images.dtype} of shape {tuple(images.shape)}; an encoder is trained "
-                "on bytes [N, C, H, W], two images at least"
-            )
+        if len(images) < 2:
+            raise ValueError("there is one image; an encoder is trained on two at least")
         self.config = config
         self._crop = _crop_of(config, images.shape[2:])
         initial, order = seeds_of(seed)

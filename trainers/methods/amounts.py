@@ -29,7 +29,6 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.amounts import (
     BINS,
     CENTERS,
@@ -277,7 +276,6 @@ class AmountTrainer(FittedAtOnce[AmountPredictor]):
         data = given["data"]
         labels = given["labels"]
         self._seed = given["seed"]
-        _validate.whole(seed=self._seed)
         given["performance"].limit_threads()
         data.require_numbers(user="amounts")
         assert data.bounds is not None, "a plan refuses classes"

@@ -176,8 +176,7 @@ class LpMst(Stages):
         # The prior and a part touch the same labels, so that they share the budget.
         spent, left = config.prior.split(config.epsilon)
         self._mechanism = config.mechanism(left)
-        # Seed 0 always: trials of other seeds find the same parts, and share their releases.
-        self._parts = stage_parts(len(data.train_features), shares=config.shares, seed=0)
+        self._parts = stage_parts(len(data.train_features), shares=config.shares)
         shape = (len(data.train_features), data.num_classes)
         prior = np.broadcast_to(1 / data.num_classes, shape)
         if config.prior.source is not PriorSource.UNIFORM:
@@ -425,19 +424,17 @@ def start(config: LpMstConfig | ConsensusConfig, **given: Unpack[Given]) -> Trai
     return Consensus(first, config, **without_labels(given))
 
 
-def stage_parts(
-    num_examples: int, *, shares: Sequence[float], seed: int
-) -> tuple[NDArray[np.intp], ...]:
+def stage_parts(num_examples: int, *, shares: Sequence[float]) -> tuple[NDArray[np.intp], ...]:
     """Cut the examples 0..N-1 into disjoint parts of about these shares, before a label is seen.
 
     A part that depended on labels would tell about them, and two parts that share a label would
-    charge it twice: the cut knows the number of examples and the seed of a shuffle, both public.
-    Shares sum to 1; positions of each part ascend.
+    charge it twice: the cut knows the number of examples alone, which is public. Shares sum to 1;
+    positions of each part ascend.
     """
     _validate.whole(minimum=1, num_examples=num_examples)
-    _validate.whole(seed=seed)
     ends = np.rint(np.cumsum((0.0, *shares)) * num_examples).astype(np.intp)
-    order = np.random.default_rng(seed).permutation(num_examples)
+    # Seed 0 always: trials of other seeds find the same parts, and share their releases.
+    order = np.random.default_rng(0).permutation(num_examples)
     parts = tuple(np.sort(order[start:end]) for start, end in pairwise(ends))
     for stage, part in enumerate(parts):
         if not len(part):

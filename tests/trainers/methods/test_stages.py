@@ -49,7 +49,7 @@ RATINGS = RecommenderConfig(epsilon=4.0, epochs=10, batch_size=64)
 
 @pytest.mark.parametrize("shares", [(1.0,), (0.65, 0.35), (0.5, 0.3, 0.2), (0.1,) * 10])
 def test_parts_are_disjoint_and_complete(shares: tuple[float, ...]) -> None:
-    parts = stage_parts(997, shares=shares, seed=3)
+    parts = stage_parts(997, shares=shares)
     assert sorted(np.concatenate(parts).tolist()) == list(range(997))
     for part, share in zip(parts, shares, strict=True):
         assert abs(len(part) - 997 * share) <= 1
@@ -57,12 +57,12 @@ def test_parts_are_disjoint_and_complete(shares: tuple[float, ...]) -> None:
 
 
 def test_a_partition_that_depends_on_labels_or_has_an_empty_part_is_refused() -> None:
-    """The cut gets a count, shares and a seed: there is no way to hand it labels."""
-    assert list(inspect.signature(stage_parts).parameters) == ["num_examples", "shares", "seed"]
+    """The cut gets a count and shares: there is no way to hand it labels."""
+    assert list(inspect.signature(stage_parts).parameters) == ["num_examples", "shares"]
     with pytest.raises(ValueError, match="num_examples is array"):
-        stage_parts(np.array([0, 1, 1]), shares=(0.5, 0.5), seed=0)  # type: ignore[arg-type]
+        stage_parts(np.array([0, 1, 1]), shares=(0.5, 0.5))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"splits\[1\] is 0.01, which is less than one of 10"):
-        stage_parts(10, shares=(0.99, 0.01), seed=0)
+        stage_parts(10, shares=(0.99, 0.01))
 
 
 @pytest.mark.parametrize("stages", [1, 3, 4])
