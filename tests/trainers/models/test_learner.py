@@ -33,7 +33,7 @@ from labeldp.trainers.settings.training import (
     rate_factor,
 )
 from tests.shared_material import shared_path
-from tests.trainers.small_data import small_images, small_table
+from tests.trainers.small_data import ON_CPU, small_images
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
@@ -53,7 +53,6 @@ def test_each_image_is_padded_cut_and_mirrored(dtype: torch.dtype, padding: int)
         np.testing.assert_array_equal(ours[row].numpy(), expected, err_msg=f"image {row}")
 
 
-ON_CPU = Performance(device=Device.CPU)
 ALL = Recipe(
     flip=Flip.ALTERNATING,
     crop=1,
@@ -142,13 +141,6 @@ def test_the_papers_networks_learn_small_images_under_cutout(model: ModelName) -
     for _ in range(config.epochs):
         learner.epoch()
     assert learner.evaluate() > 0.6  # a third by chance
-
-
-def test_tables_have_no_mirror_image() -> None:
-    data, labels = small_table()
-    config = LearnerConfig(recipe=Recipe(mirrored=True))
-    with pytest.raises(ValueError, match=r"recipe.mirrored True, but small table holds no im"):
-        OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)
 
 
 # SGD and averaged weights: the formulas, resume, and a quick start.
