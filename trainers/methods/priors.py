@@ -159,7 +159,7 @@ def learned_moments(
     if beside:
         rows = Rows("of a network in training", side_by_side(rows.features, *beside))
     directions = rows.directions(settings)
-    query = moment_query(directions, noise_std=mechanism.noise_std, tolerated=_TOLERATED)
+    query = moment_query(directions, noise_std=mechanism.noise_std)
     if labels.persons is not None:
         # A person moves the sums by all of its rows, and the noise is made for one of length 1.
         shares = shares_of_persons(query.weights, labels.persons)
@@ -345,11 +345,10 @@ class MomentQuery:
         return scores
 
 
-def moment_query(directions: Directions, *, noise_std: float, tolerated: float) -> MomentQuery:
+def moment_query(directions: Directions, *, noise_std: float) -> MomentQuery:
     """Decide how many directions to request: as many as leave little noise in a prediction.
 
-    `noise_std` is that of each sum, for rows of length 1; `tolerated` that of an average
-    prediction, which lies between 0 and 1.
+    `noise_std` is that of each sum, for rows of length 1.
     """
     examples, most = directions.values.shape
     leverage = np.zeros(examples)
@@ -358,7 +357,7 @@ def moment_query(directions: Directions, *, noise_std: float, tolerated: float) 
         block = directions.values[:, end - _DIRECTIONS_AT_ONCE : end]
         leverage += np.einsum("ij,ij->i", block, block)
         longest = float(np.quantile(leverage, _KEPT_WHOLE))
-        if noise_std * math.sqrt(longest * end / examples) > tolerated:
+        if noise_std * math.sqrt(longest * end / examples) > _TOLERATED:
             break
         count = end
     values = directions.values[:, :count]

@@ -277,7 +277,7 @@ def test_rows_that_are_too_long_by_rounding_are_shortened_and_others_keep_their_
     values = np.full((50, count), entry)
     values[0, 1:] = 0  # a short row
     directions = Directions(values=values, strengths=np.linspace(2, 1, count))
-    query = moment_query(directions, noise_std=1e-6, tolerated=0.1)
+    query = moment_query(directions, noise_std=1e-6)
     assert query.weights.shape == values.shape and query.weights.dtype == np.float32
     assert np.linalg.norm(query.weights.astype(np.float64), axis=1).max() <= 1 + 2.0**-23
     assert query.weights[0, 0] == entry / np.float32(query.scale)
@@ -290,7 +290,7 @@ def test_rows_that_are_too_long_by_rounding_are_shortened_and_others_keep_their_
 def asked(
     directions: Directions, labels: NDArray[np.int64], noise_std: float, seed: int
 ) -> tuple[MomentQuery, NDArray[Any]]:
-    query = moment_query(directions, noise_std=noise_std, tolerated=0.1)
+    query = moment_query(directions, noise_std=noise_std)
     mechanism = LabelMoments(noise_std=noise_std, num_classes=int(labels.max()) + 1)
     generator = np.random.default_rng(seed)
     return query, mechanism.release(labels, query.weights, generator=generator)
