@@ -81,7 +81,7 @@ def examples(folder: Path) -> Iterator[Example]:
         "bit_flip": BitFlipConfig(**QUICK, model=ModelName.SMALL_CNN),
         "consensus": ConsensusConfig(**{**QUICK, "epochs": 3}, retrain_epochs=1),
         "convex": ConvexConfig(),
-        "lp_mst": LpMstConfig(**QUICK, model=ModelName.RESNET18),
+        "lp_mst": LpMstConfig(**QUICK, model=ModelName.RESNET18_V2),
         "prior_labels": PriorLabelsConfig(**QUICK, prior=BY_CLUSTERS),
         "wide": AlibiConfig(
             epochs=1, width=1, model=ModelName.WIDE_RESNET28, batch_size=200, augment=True
