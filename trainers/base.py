@@ -60,20 +60,17 @@ Two = Annotated[int, Field(strict=True, ge=2)]
 Flag = Annotated[bool, Field(strict=True)]
 #: `data.classes=10` is the text "10"; 1.50 is refused, since its text would be "1.5": quote it.
 Text = Annotated[str, BeforeValidator(lambda value: str(value) if type(value) is int else value)]
-#: A file, by its absolute path: a trial runs in another folder than the command.
-File = Annotated[str, AfterValidator(lambda path: str(Path(path).expanduser().absolute()))]
-
 #: Begins the address of a network that is trained on a data set with public labels.
 PRETRAINED = "pretrained:"
-#: A file, or such an address.
-FileOrPretrained = Annotated[
-    str,
-    AfterValidator(
-        lambda text: (
-            text if text.startswith(PRETRAINED) else str(Path(text).expanduser().absolute())
-        )
-    ),
-]
+
+
+def _absolute(file: str) -> str:
+    return file if file.startswith(PRETRAINED) else str(Path(file).expanduser().absolute())
+
+
+#: A file by its absolute path, since a trial runs in another folder than the command; or such an
+#: address, where one is allowed.
+File = Annotated[str, AfterValidator(_absolute)]
 
 
 def content_of(file: str) -> str:
@@ -226,16 +223,14 @@ class ModelName(StrEnum):
 
     MLP: one hidden layer of `width` units (512). SMALL_CNN: two convolutions of `width` (16) and
     twice as many channels. FAST_CNN: `width` (64) channels in the first block and four times as
-    many in the others; 32 is half of it. RESNET18 and RESNET18_V2 (activated before convolutions):
-    `width` (64) channels at first. INCEPTION, for images of 28 x 28: likewise (96). WIDE_RESNET28:
-    widening factor `width` (4; the papers take 8 on CIFAR-100). TWO_BRANCH: embeddings of `width`
-    (16).
+    many in the others; 32 is half of it. RESNET18_V2: `width` (64) channels at first. INCEPTION,
+    for images of 28 x 28: likewise (96). WIDE_RESNET28: widening factor `width` (4; the papers take
+    8 on CIFAR-100). TWO_BRANCH: embeddings of `width` (16).
     """
 
     MLP = "mlp"
     SMALL_CNN = "small_cnn"
     FAST_CNN = "fast_cnn"
-    RESNET18 = "resnet18"
     RESNET18_V2 = "resnet18_v2"
     INCEPTION = "inception"
     WIDE_RESNET28 = "wide_resnet28"
@@ -248,7 +243,6 @@ class ModelName(StrEnum):
             "mlp": 512,
             "small_cnn": 16,
             "fast_cnn": 64,
-            "resnet18": 64,
             "resnet18_v2": 64,
             "inception": 96,
             "wide_resnet28": 4,

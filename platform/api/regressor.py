@@ -127,7 +127,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
 
         def learn(labels: FitLabels, places: NDArray[np.intp]) -> RegressorMixin:
             some = data.only(places)
-            found = requested(
+            fit, _ = requested(
                 labels,
                 some.train_features,
                 release=method,
@@ -135,7 +135,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
                 delta=self.delta,
                 scaled=some.scaled,
             )
-            return found.fit(estimator, of_mean=AmountLoss(self.loss).of_mean, seed=seed)
+            return fit(estimator, of_mean=AmountLoss(self.loss).of_mean, seed=seed)
 
         def rehearse(fit_labels: FitLabels, some: NDArray[np.intp]) -> Any:
             return learn(fit_labels, some).predict(numbers[some])

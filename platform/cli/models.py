@@ -5,7 +5,6 @@
 
 import sys
 import warnings
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -277,7 +276,7 @@ def self_supervise(
             f"{error}; nothing is written to {out}: set --learning-rate R, and --replace if an "
             "earlier call has left files there"
         ) from error
-    known = {name: value for name, value in asdict(done).items() if value is not None}
+    known = {name: value for name, value in done.items() if value is not None}
     return Answer(facts=done, words=plain_text(known))
 
 

@@ -232,7 +232,7 @@ class TrialStep(Step):
         file = str(place.encoder(self.after))
         changes: dict[str, Any] = {"encoder": file}
         prior = getattr(self.config, "prior", None)
-        if prior is not None and prior.source.asks_labels:
+        if prior is not None and prior.source is not PriorSource.UNIFORM:
             changes["prior"] = replace(prior, encoder=file)
         return replace(self.config, **changes)
 
@@ -326,7 +326,7 @@ class EncoderStep(Step):
             performance=_FAST,
             report=lambda metrics, _: seconds.append(metrics.seconds),
         )
-        if not done.finished:
+        if not done["finished"]:
             place.keep_state(self.name, key, {"seconds": sum(seconds)})
             return False
         encoder = build(file)
@@ -342,9 +342,9 @@ class EncoderStep(Step):
                 "method": "self-supervised (coding_rate)",
                 "training_images": len(data.train_features),
                 "accuracy": _probed(train, labelled.train_labels, test, data.test_labels),
-                "dimensions": done.dimensions,
-                "epochs": done.epochs,
-                "loss": done.loss,
+                "dimensions": done["dimensions"],
+                "epochs": done["epochs"],
+                "loss": done["loss"],
                 "train_seconds": round(sum(seconds), 1),
             },
         )

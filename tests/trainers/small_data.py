@@ -15,7 +15,9 @@ from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
+from labeldp.trainers.methods.semi_supervised import SemiSupervised
 from labeldp.trainers.performance import Device, Performance
+from labeldp.trainers.settings.training import SemiSupervisedConfig
 
 ON_CPU = Performance(device=Device.CPU)
 #: A small network that learns from a few labels.
@@ -77,6 +79,19 @@ def trained(config: Any, given: Given, *, epochs: int | None = None, **how: Any)
     for _ in range(config.epochs if epochs is None else epochs):
         trainer.epoch()
     return trainer
+
+
+def student_of(config: SemiSupervisedConfig, data: PublicData, posterior: Any) -> SemiSupervised:
+    """A student of probabilities, whose first nine examples have labels."""
+    return SemiSupervised(
+        config,
+        data=data,
+        posterior=posterior,
+        examples=np.arange(9),
+        labels=np.arange(9) % data.num_classes,
+        seed=0,
+        performance=ON_CPU,
+    )
 
 
 def small_images(

@@ -48,6 +48,7 @@ from labeldp.trainers.methods.settings import (
 from labeldp.trainers.settings.trainer import PlannedCharge, Trainer
 from labeldp.trainers.settings.training import (
     FixMatchConfig,
+    Flip,
     LearnerConfig,
     Recipe,
     SemiSupervisedConfig,
@@ -119,7 +120,19 @@ METHODS = {
     "subset selection": Method(config=AlibiConfig(**LEARNER, noise=Noise.SUBSET)),
     "a convolutional network, augmented": Method(
         config=replace(
-            AlibiConfig(**LEARNER), model=ModelName.WIDE_RESNET28, width=1, epochs=2, augment=True
+            AlibiConfig(**LEARNER),
+            model=ModelName.WIDE_RESNET28,
+            width=1,
+            epochs=3,
+            augment=True,
+            recipe=Recipe(
+                flip=Flip.ALTERNATING,
+                crop=1,
+                bias_rate=8.0,
+                decoupled_decay=True,
+                average_decay=0.9,
+                mirrored=True,
+            ),
         ),
         accuracy=0.05,
     ),
@@ -392,6 +405,12 @@ def test_settings_travel_and_compare(config: Any) -> None:
         ("staged moments", {"stages": 4}, "epochs is 6 for 4 stages"),
         ("staged moments", {"earlier_epochs": 6}, "epochs is 6 for 2 stages"),
         ("staged moments", {"prior": CLUSTERS}, "prior.source is clusters"),
+        (
+            "students of moment labels in stages",
+            {"prior": CLUSTERS},
+            "set it to moments, or stages",
+        ),
+        ("students of moment labels in stages", {"epochs": 1}, "the last one needs an epoch"),
     ],
 )
 def test_bad_settings_are_named(name: str, changes: dict[str, Any], message: str) -> None:

@@ -14,24 +14,11 @@ from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData, labelled, load
 from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.splits import Splits
-from labeldp.trainers.methods.pate_settings import (
-    AggregatorKind,
-    EnsembleConfig,
-    ForestSettings,
-    PateConfig,
-    StudentConfig,
-    StudentKind,
-)
 from labeldp.trainers.methods.settings import (
     AlibiConfig,
-    AlibiPriorConfig,
     BitFlipConfig,
-    ConsensusConfig,
     ConvexConfig,
     LpMstConfig,
-    PriorLabelsConfig,
-    PriorSettings,
-    PriorSource,
     RecommenderConfig,
     TableStackConfig,
 )
@@ -39,26 +26,11 @@ from labeldp.trainers.models.features import PatchFeatures, described_by_feature
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.trainer import Trainer
-from labeldp.trainers.settings.training import FixMatchConfig, LearnerConfig
 from tests.trainers.ratings import write_ratings
 from tests.trainers.small_data import ON_CPU, SeededVault, small_images, trained
+from tests.trainers.test_methods import METHODS, PATE
 
-BY_CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=10)
-PATE = PateConfig(
-    ensemble=EnsembleConfig(teachers=40, queries=100),
-    aggregator=AggregatorKind.GNMAX,
-    sigma2=5.0,
-    answers=80,
-    students=2,
-)
 QUICK: dict[str, Any] = {"epochs": 2, "width": 8, "batch_size": 64}
-STUDENT = StudentConfig(
-    forest=ForestSettings(trees=7),
-    network=LearnerConfig(**QUICK),
-    fixmatch=FixMatchConfig(
-        model=ModelName.SMALL_CNN, width=4, epochs=1, steps_per_epoch=2, batch_size=8, padding=1
-    ),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,24 +49,24 @@ def examples(folder: Path) -> Iterator[Example]:
     table_data, table_rows = _table()
     for name, config in {
         "alibi": AlibiConfig(**QUICK, dropout=0.5),
-        "alibi_prior": AlibiPriorConfig(**QUICK, prior=BY_CLUSTERS),
+        "alibi_prior": METHODS["ALIBI with a prior"].config,
         "bit_flip": BitFlipConfig(**QUICK, model=ModelName.SMALL_CNN),
-        "consensus": ConsensusConfig(**{**QUICK, "epochs": 3}, retrain_epochs=1),
+        "consensus": METHODS["consensus"].config,
         "convex": ConvexConfig(),
-        "lp_mst": LpMstConfig(**QUICK, model=ModelName.RESNET18),
-        "prior_labels": PriorLabelsConfig(**QUICK, prior=BY_CLUSTERS),
+        "lp_mst": LpMstConfig(**QUICK, model=ModelName.RESNET18_V2),
+        "prior_labels": METHODS["cluster labels"].config,
         "wide": AlibiConfig(
             epochs=1, width=1, model=ModelName.WIDE_RESNET28, batch_size=200, augment=True
         ),
-        "pate forest": _pate(StudentKind.FOREST),
-        "pate fixmatch": _pate(StudentKind.FIXMATCH),
+        "pate forest": PATE["PATE, forest"].config,
+        "pate fixmatch": PATE["PATE, fixmatch"].config,
     }.items():
         yield _example(name, config, image_data, image_rows)
     for name, config in {
         "convex of a table": ConvexConfig(),
         "table stack": TableStackConfig(),
-        "pate probe": _pate(StudentKind.PROBE),
-        "pate network": _pate(StudentKind.NETWORK),
+        "pate probe": PATE["PATE, probe"].config,
+        "pate network": PATE["PATE, network"].config,
     }.items():
         yield _example(name, config, table_data, table_rows)
     in_halves = Performance(device=Device.CPU, precision=Precision.BF16, channels_last=True)
@@ -104,7 +76,7 @@ def examples(folder: Path) -> Iterator[Example]:
     patches = replace(image_data, public=described_by_features(image_data.public, encoder))
     yield _example("patches", AlibiConfig(**QUICK), patches, image_rows)
     scaled = replace(table_data, public=described_by_features(table_data.public))
-    yield _example("scaled", _pate(StudentKind.PROBE), scaled, table_rows)
+    yield _example("scaled", PATE["PATE, probe"].config, scaled, table_rows)
     write_ratings(folder)
     ratings = load("movielens_1m", root=folder)
     (places,) = ratings.public.preprocessing.steps
@@ -112,10 +84,6 @@ def examples(folder: Path) -> Iterator[Example]:
     raw = [column[:40] for column in np.split(known["known"], known["counts"][:1])]
     recommender = RecommenderConfig(epochs=2, width=4, batch_size=64)
     yield _example("recommender", recommender, ratings, {"rows": np.stack(raw, axis=1)})
-
-
-def _pate(kind: StudentKind) -> PateConfig:
-    return replace(PATE, student=replace(STUDENT, kind=kind))
 
 
 def _example(

@@ -25,6 +25,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
+from safetensors import SafetensorError
+from safetensors.torch import load
 from torch import Tensor, nn
 
 from labeldp.mechanisms import _validate
@@ -121,12 +123,6 @@ class Preparation:
             return self._prepared(images)
         done = [self._prepared(image[None])[0] for image in images]
         return of_one_size(done, fix="bring them to one with --image-size N")
-
-    def of_size(self, image_size: int | None) -> "Preparation":
-        """Return the same for whole images of another size, if one is given."""
-        if image_size is None:
-            return self
-        return replace(self, resize=image_size, crop=None, square=True)
 
     @property
     def words(self) -> str:
@@ -377,7 +373,8 @@ def finished(
         on = _NOTHING
         by = by or "nobody"
     league = League.NONE if untouched or request.no_outside_data else League.PUBLIC_ENCODER
-    preparation = preparation.of_size(request.image_size)
+    if request.image_size is not None:
+        preparation = replace(preparation, resize=request.image_size, crop=None, square=True)
     provenance = FeatureProvenance(
         league=league,
         encoder=request.address,
@@ -386,12 +383,7 @@ def finished(
         trained_on=on or UNSAID,
         trained_by=by or UNSAID,
     )
-    return Encoder(
-        forward=forward,
-        preparation=preparation,
-        provenance=provenance,
-        device=device,
-    )
+    return Encoder(forward=forward, preparation=preparation, provenance=provenance, device=device)
 
 
 # ------------------------------------------------------------------------------------ weights
@@ -400,10 +392,6 @@ def finished(
 def read_weights(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a `.safetensors`, or of a file that `torch.save` wrote, by name."""
     if file.suffix == ".safetensors":
-        # A machine without safetensors can train an encoder all the same.
-        from safetensors import SafetensorError
-        from safetensors.torch import load
-
         try:
             with open_regular(file) as opened:
                 return dict(load(opened.read()))
@@ -422,7 +410,7 @@ def read_weights(file: Path) -> dict[str, Tensor]:
 
 
 def put_in(
-    network: nn.Module, weights: Mapping[str, Tensor], *, what: str, without: str | None = None
+    network: nn.Module, weights: Mapping[str, Tensor], *, what: str, without: str | None
 ) -> None:
     """Give a network these weights, except for its head `without`, or refuse them."""
     head = "\0" if without is None else f"{without}."

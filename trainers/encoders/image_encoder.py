@@ -16,7 +16,7 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -299,11 +299,8 @@ class Pretraining(Training):
         The seed decides initial weights, order and views.
         """
         super().__init__(performance=performance)
-        if images.ndim != 4 or images.dtype != torch.uint8 or len(images) < 2:
-            raise ValueError(
-                f"images are {images.dtype} of shape {tuple(images.shape)}; an encoder is trained "
-                "on bytes [N, C, H, W], two images at least"
-            )
+        if len(images) < 2:
+            raise ValueError("there is one image; an encoder is trained on two at least")
         self.config = config
         self._crop = _crop_of(config, images.shape[2:])
         initial, order = seeds_of(seed)
@@ -484,26 +481,6 @@ def training_images(named: str) -> Tensor:
     return of_one_size(found, fix="an encoder is trained on one; bring them to it first")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Pretrained:
-    """How far it is: `loss` is of the last epoch of this call, `warning` of all epochs so far.
-
-    `views` are of each image and epoch, `seconds` of this call; `probe` is of the last epoch, where
-    one was requested.
-    """
-
-    file: str
-    epochs: int
-    of: int
-    views: int
-    dimensions: int
-    loss: float | None
-    seconds: float
-    probe: float | None
-    finished: bool
-    warning: str | None = None
-
-
 def pretrain(
     images: Tensor,
     out: Path,
@@ -515,8 +492,11 @@ def pretrain(
     replace: bool = False,
     probe: Callable[[ImageEncoder], float] | None = None,
     report: Callable[[EpochMetrics, float | None], None] = lambda *_: None,
-) -> Pretrained:
+) -> dict[str, Any]:
     """Train an encoder, one epoch at least; resume where the last call stopped.
+
+    Returns facts: `loss` is of the last epoch of this call, `warning` of all epochs so far, `views`
+    of each image and epoch, `seconds` of this call, `probe` of the last epoch.
 
     Args:
         images: uint8 [N, C, H, W].
@@ -572,18 +552,18 @@ def pretrain(
         write_encoder(out, encoder, images=seen)
         if len(losses) >= config.epochs:
             keep(None)
-    return Pretrained(
-        file=str(out),
-        epochs=len(losses),
-        of=config.epochs,
-        views=config.views,
-        dimensions=encoder.dimensions,
-        loss=losses[-1] if len(losses) > before else None,
-        seconds=time.monotonic() - began,
-        probe=found,
-        finished=len(losses) >= config.epochs,
-        warning=concern(losses),
-    )
+    return {
+        "file": str(out),
+        "epochs": len(losses),
+        "of": config.epochs,
+        "views": config.views,
+        "dimensions": encoder.dimensions,
+        "loss": losses[-1] if len(losses) > before else None,
+        "seconds": time.monotonic() - began,
+        "probe": found,
+        "finished": len(losses) >= config.epochs,
+        "warning": concern(losses),
+    }
 
 
 def _kept(out: Path, state: Path, key: str) -> dict[str, Any] | None:

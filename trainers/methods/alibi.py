@@ -152,6 +152,14 @@ class Alibi(Learner):
         even = self._bayes and config.recipe.even_gradient
         self._scale = gradient_scale(self._rows) if even else 1.0
 
+    def noisy_labels(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
+        """Return the examples [M] and their noisy labels [M], or sets bool [M, K]."""
+        noisy = self.noisy
+        # A vector's largest entry is its likeliest class, by all mechanisms there are.
+        if np.issubdtype(noisy.dtype, np.floating):
+            noisy = noisy.argmax(1)
+        return np.arange(len(noisy)), noisy
+
     def epoch(self) -> EpochMetrics:
         """Train for one epoch, and evaluate."""
         self._weight.fill_(1 - self.epoch_number / self.config.epochs)
@@ -227,11 +235,7 @@ class AlibiPrior(Learner):
 
 
 def weight_of_prior(prior: NDArray[np.float64], log_likelihood: Tensor) -> float:
-    """Return the weight of a prior [N, K] beside noisy labels of this log-likelihood [N, K].
-
-    It is the prior's information about an example, over that and the information in the noisy
-    labels of a group of examples. Both are read off the releases.
-    """
+    """Return the weight of a prior [N, K] beside noisy labels of this log-likelihood [N, K]."""
     of_prior = _information(prior)
     of_labels = _information(log_likelihood.double().softmax(1).cpu().numpy())
     if of_prior + of_labels == 0:

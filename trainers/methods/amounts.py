@@ -12,7 +12,6 @@ Amounts are on a scale where the bounds are 0 and 1.
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Unpack
 
 import numpy as np
@@ -29,7 +28,6 @@ from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.amounts import (
     BINS,
     CENTERS,
@@ -84,18 +82,6 @@ def default_regressor(loss: str, *, quantile: float, rows: int, seed: int) -> Re
     return named_regressor(loss, quantile=quantile, rows=rows, seed=seed)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Requested:
-    """Releases of the amounts of rows, ready for any regressor.
-
-    `fit(estimator, of_mean=, seed=)` returns a fitted clone of a regressor, or for None what is
-    best for the mean; `of_mean` is whether its loss estimates the mean.
-    """
-
-    fit: Callable[..., Any]
-    figures: Mapping[str, float] = field(default_factory=dict)
-
-
 def requested(
     labels: LabelSource,
     rows: NDArray[np.floating],
@@ -105,8 +91,12 @@ def requested(
     delta: float,
     scaled: NDArray[np.floating] | None = None,
     kept: Callable[..., tuple[NDArray[Any], ...]] | None = None,
-) -> Requested:
-    """Request a release of the amounts of rows; of the sums, `of_mean` is always true.
+) -> tuple[Callable[..., Any], dict[str, float]]:
+    """Request a release of the amounts of rows; return what fits to it, and figures.
+
+    The former, `fit(estimator, of_mean=, seed=)`, returns a fitted clone of a regressor, or for
+    None what is best for the mean; `of_mean` is whether its loss estimates the mean. Of sums it is
+    always true.
 
     Args:
         labels: The amounts as levels.
@@ -129,7 +119,7 @@ def requested(
                 estimator = named_regressor("squared", quantile=0.5, rows=len(rows), seed=seed)
             return clone(estimator).fit(rows[some], mean)
 
-        return Requested(fit=fit_mean)
+        return fit_mean, {}
     counting, channel = AmountChannel.with_prior(epsilon=epsilon, kind=AmountNoise(release))
     counts = labels.release(counting, np.zeros(len(rows), dtype=np.int64)).values[0]
     prior = np.maximum(counts.reshape(BINS, -1).sum(1), 0) + 1.0
@@ -141,7 +131,7 @@ def requested(
         return fit_to_outputs(estimator, rows, outputs, table, prior, of_mean=of_mean, seed=seed)
 
     share = float(counts[[0, -1]].sum()) / len(rows)
-    return Requested(fit=fit, figures={"share_at_bounds_estimated": share})
+    return fit, {"share_at_bounds_estimated": share}
 
 
 def models_of_amounts(*, rows: int, seed: int) -> list[tuple[str, Any]]:
@@ -277,14 +267,13 @@ class AmountTrainer(FittedAtOnce[AmountPredictor]):
         data = given["data"]
         labels = given["labels"]
         self._seed = given["seed"]
-        _validate.whole(seed=self._seed)
         given["performance"].limit_threads()
         data.require_numbers(user="amounts")
         assert data.bounds is not None, "a plan refuses classes"
         self.config = config
         self._bounds = data.bounds
         self._rows = data.train_features.flatten(1).float().numpy()
-        self._requested = requested(
+        self._fit, self._figures = requested(
             labels,
             self._rows,
             release=config.chosen(),
@@ -303,12 +292,12 @@ class AmountTrainer(FittedAtOnce[AmountPredictor]):
 
     def figures(self) -> Mapping[str, float]:
         """Return the share of amounts in the outermost levels, where a histogram was released."""
-        return self._requested.figures
+        return self._figures
 
     def _fitted(self) -> AmountPredictor:
         loss = self.config.loss
         estimator = default_regressor(
             loss.value, quantile=self.config.quantile, rows=len(self._rows), seed=self._seed
         )
-        fitted = self._requested.fit(estimator, of_mean=loss.of_mean, seed=self._seed)
+        fitted = self._fit(estimator, of_mean=loss.of_mean, seed=self._seed)
         return AmountPredictor(estimator=fitted, bounds=self._bounds)

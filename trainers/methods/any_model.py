@@ -99,14 +99,6 @@ def rehearsed_rows(rows: Any) -> NDArray[np.intp]:
     return np.unique(chosen)
 
 
-def _fitted(
-    estimator: object, rows: NDArray[Any], labels: NDArray[np.integer[Any]]
-) -> "ClassifierMixin":
-    from sklearn.base import clone
-
-    return clone(estimator).fit(rows, labels)
-
-
 def fit_to_soft_labels(
     estimator: object, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
 ) -> "ClassifierMixin":
@@ -138,12 +130,14 @@ def fitted_to_draw(
     estimator: object, rows: NDArray[Any], soft: NDArray[np.floating], *, seed: int
 ) -> "ClassifierMixin":
     """Return a clone of a classifier fitted to a class for each row [N, D], drawn from `soft`."""
+    from sklearn.base import clone
+
     for least in _MEMBERS[:-1]:
         try:
-            return _fitted(estimator, rows, drawn(soft, seed=seed, least=least))
+            return clone(estimator).fit(rows, drawn(soft, seed=seed, least=least))
         except ValueError:  # its own splits may need more rows of a rare class
             continue
-    return _fitted(estimator, rows, drawn(soft, seed=seed, least=_MEMBERS[-1]))
+    return clone(estimator).fit(rows, drawn(soft, seed=seed, least=_MEMBERS[-1]))
 
 
 def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[np.int64]:

@@ -94,10 +94,7 @@ class Convex(Trainer):
         self._steps = self._epochs = 0
 
     def _released(self, labels: LabelSource) -> tuple[NDArray[np.float32], float]:
-        """Request labels; return unbiased vectors [N, K] and the sum of their variances.
-
-        Under a prior they are unbiased for labels among the classes that it finds likely.
-        """
+        """Request labels; return unbiased vectors [N, K] and the sum of their variances."""
         config = self.config
         data = self._data
         if config.prior.source is PriorSource.UNIFORM:

@@ -199,8 +199,9 @@ class FixMatch(FewLabels):
 # FixMatch's scale of ten (table 12). Three families cover the 14 operations: tables of 256 entries,
 # blends with a milder copy, and moves of pixels.
 
-#: Operations drawn for each image, with replacement.
+#: Operations drawn for each image, with replacement, and how often one is carried out.
 _LAYERS = 2
+_PROBABILITY = 0.5
 #: Value of the box.
 _GRAY = 127
 # Pillow moves pixels by fixed-point arithmetic with this many bits behind the point.
@@ -368,85 +369,60 @@ def _affine(operation: Operation, signed: int, height: int, width: int) -> tuple
 
 
 @dataclass(frozen=True, kw_only=True)
-class Draws:
-    """Draws for B images, all on the CPU.
-
-    `operations` int64 [layers, B] are places in the list of operations, -1 where skipped; `corners`
-    float64 [2, B] uniform numbers in [0, 1) that place the gray box: x, then y.
-    """
-
-    operations: Tensor
-    magnitudes: Tensor
-    signs: Tensor
-    corners: Tensor
-
-
-@dataclass(frozen=True, kw_only=True)
 class RandAugment:
     """The strong augmentation of FixMatch for uint8 images.
 
-    A drawn operation is carried out with this `probability`. `box` is the nominal side of the gray
-    box in pixels, 0 for none: its left and upper edges start half of that before a uniform point,
-    and Pillow draws both edges, 17 pixels for 16.
+    `box` is the nominal side of the gray box in pixels, 0 for none: its left and upper edges start
+    half of that before a uniform point, and Pillow draws both edges, 17 pixels for 16.
     """
 
-    probability: float = 0.5
     box: int = 16
 
     def __call__(self, images: Tensor, generator: torch.Generator) -> Tensor:
         """Return a strongly augmented copy of each image, uint8 [B, C, H, W]."""
-        return self.carry_out(images, self.draw(len(images), generator))
-
-    def draw(self, count: int, generator: torch.Generator) -> Draws:
-        """Draw what happens to `count` images."""
-        shape = (_LAYERS, count)
-        drawn: dict[str, Any] = {"generator": generator, "device": generator.device}
-        operations = torch.randint(len(_OPERATIONS), shape, **drawn).cpu()
-        magnitudes = torch.randint(1, 10, shape, **drawn).cpu()
-        signs = torch.randint(2, shape, **drawn).cpu() * 2 - 1
-        kept = torch.rand(shape, **drawn).cpu() < self.probability
-        return Draws(
-            operations=torch.where(kept, operations, -1),
-            magnitudes=magnitudes,
-            signs=signs,
-            corners=torch.rand((2, count), **drawn, dtype=torch.float64).cpu(),
-        )
-
-    def carry_out(self, images: Tensor, draws: Draws) -> Tensor:
-        """Return what the draws make of the images, uint8 [B, C, H, W]."""
-        if images.dtype != torch.uint8 or images.ndim != 4 or images.shape[1] not in (1, 3):
-            raise ValueError(
-                f"images are {images.dtype} of shape {tuple(images.shape)}; RandAugment works on "
-                "uint8 [B, C, H, W] with 1 or 3 channels, before they are normalized"
-            )
+        if images.shape[1] not in (1, 3):
+            raise ValueError(f"images have {images.shape[1]} channels; RandAugment needs 1 or 3")
+        operations, magnitudes, signs, corners = self.draw(len(images), generator)
         device = images.device
         # Images lie in the order of their operations, so that those of one operation are a slice;
         # from layer to layer, and back at the end, they are moved once.
         places = torch.arange(len(images))
         result = images
         for layer in range(_LAYERS):
-            order = draws.operations[layer].argsort(stable=True)
+            order = operations[layer].argsort(stable=True)
             before = torch.empty_like(places)
             before[places] = torch.arange(len(images))
-            plan = torch.stack(
-                (before[order], draws.magnitudes[layer][order], draws.signs[layer][order])
-            ).to(device, non_blocking=True)
+            plan = torch.stack((before[order], magnitudes[layer][order], signs[layer][order])).to(
+                device, non_blocking=True
+            )
             result = result.index_select(0, plan[0])
             places = order
-            _operate(result, draws.operations[layer], plan[1], plan[2])
+            _operate(result, operations[layer], plan[1], plan[2])
         back = torch.empty_like(places)
         back[places] = torch.arange(len(images))
         result = result.index_select(0, back.to(device, non_blocking=True))
         if self.box:
-            _cut_out(result, draws.corners, side=self.box)
+            _cut_out(result, corners, side=self.box)
         return result
+
+    def draw(self, count: int, generator: torch.Generator) -> tuple[Tensor, ...]:
+        """Draw operations, magnitudes, signs and corners for B images, on the CPU.
+
+        Operations int64 [layers, B] are places in the list of them, -1 where skipped; corners
+        float64 [2, B] are uniform numbers in [0, 1) that place the gray box: x, then y.
+        """
+        shape = (_LAYERS, count)
+        drawn: dict[str, Any] = {"generator": generator, "device": generator.device}
+        operations = torch.randint(len(_OPERATIONS), shape, **drawn).cpu()
+        magnitudes = torch.randint(1, 10, shape, **drawn).cpu()
+        signs = torch.randint(2, shape, **drawn).cpu() * 2 - 1
+        kept = torch.rand(shape, **drawn).cpu() < _PROBABILITY
+        corners = torch.rand((2, count), **drawn, dtype=torch.float64).cpu()
+        return torch.where(kept, operations, -1), magnitudes, signs, corners
 
 
 def _operate(images: Tensor, operations: Tensor, magnitudes: Tensor, signs: Tensor) -> None:
-    """Carry out one operation on each image, in place.
-
-    Images, magnitudes and signs are sorted by `operations`, those without one first.
-    """
+    """Carry out one operation on each image, in place; all are sorted by `operations`."""
     end, *sizes = torch.bincount(operations + 1, minlength=len(_OPERATIONS) + 1).tolist()
     for operation, size in zip(_OPERATIONS, sizes, strict=True):
         start = end

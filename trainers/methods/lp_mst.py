@@ -26,7 +26,7 @@ array([[-0.582,  2.164, -0.582]], dtype=float32)
 
 import math
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Unpack
@@ -176,8 +176,7 @@ class LpMst(Stages):
         # The prior and a part touch the same labels, so that they share the budget.
         spent, left = config.prior.split(config.epsilon)
         self._mechanism = config.mechanism(left)
-        # Seed 0 always: trials of other seeds find the same parts, and share their releases.
-        self._parts = stage_parts(len(data.train_features), shares=config.shares, seed=0)
+        self._parts = stage_parts(len(data.train_features), shares=config.shares)
         shape = (len(data.train_features), data.num_classes)
         prior = np.broadcast_to(1 / data.num_classes, shape)
         if config.prior.source is not PriorSource.UNIFORM:
@@ -193,7 +192,7 @@ class LpMst(Stages):
         return len(self._released) - 1
 
     def noisy_labels(self) -> tuple[NDArray[np.intp], NDArray[Any]]:
-        """Return the examples [M] whose labels are in use, and what was released of them."""
+        """Return the examples that are in use [M] and their noisy labels [M], or sets [M, K]."""
         return (
             np.concatenate([part["rows"] for part in self._released]),
             np.concatenate([part["noisy"] for part in self._released]),
@@ -369,6 +368,16 @@ class StagedStudents(_OnMoments):
             self._targets.lerp_(torch.from_numpy(before).to(self._targets), _OF_STUDENT)
 
 
+def start_student(config: PriorStudentConfig, **given: Unpack[Given]) -> Trainer:
+    """Request the first release, which gets all of epsilon if it is the only one."""
+    if config.stages > 1:
+        return StagedStudents(config, **given)
+    prior = learned_prior(
+        config.prior, given["data"], given["labels"], epsilon=config.epsilon, delta=config.delta
+    )
+    return student_of(prior, config, **without_labels(given))
+
+
 def evidence_of(
     noisy: NDArray[np.int64], prior: NDArray[Any], mechanism: RRWithPrior, loss: RobustLoss
 ) -> NDArray[np.float32]:
@@ -403,27 +412,29 @@ def robust_loss(loss: RobustLoss, logits: torch.Tensor, evidence: torch.Tensor) 
     return soft_cross_entropy(log_probabilities, evidence)
 
 
-def start(config: LpMstConfig, **given: Unpack[Given]) -> Trainer:
-    """Set the first stage up, and a round of consensus after the last one if there is one."""
-    trainer = LpMst(config, **given)
+def start(config: LpMstConfig | ConsensusConfig, **given: Unpack[Given]) -> Trainer:
+    """Set the first stage or round up, and a round of consensus after the last if there is one."""
+    first: LpMst | Alibi
+    if isinstance(config, LpMstConfig):
+        first = LpMst(config, **given)
+    else:
+        first = Alibi(config.first(), **given)
     if not config.retrain_epochs:
-        return trainer
-    return Consensus(trainer, config, noisy=trainer.noisy_labels, **without_labels(given))
+        return first
+    return Consensus(first, config, **without_labels(given))
 
 
-def stage_parts(
-    num_examples: int, *, shares: Sequence[float], seed: int
-) -> tuple[NDArray[np.intp], ...]:
+def stage_parts(num_examples: int, *, shares: Sequence[float]) -> tuple[NDArray[np.intp], ...]:
     """Cut the examples 0..N-1 into disjoint parts of about these shares, before a label is seen.
 
     A part that depended on labels would tell about them, and two parts that share a label would
-    charge it twice: the cut knows the number of examples and the seed of a shuffle, both public.
-    Shares sum to 1; positions of each part ascend.
+    charge it twice: the cut knows the number of examples alone, which is public. Shares sum to 1;
+    positions of each part ascend.
     """
     _validate.whole(minimum=1, num_examples=num_examples)
-    _validate.whole(seed=seed)
     ends = np.rint(np.cumsum((0.0, *shares)) * num_examples).astype(np.intp)
-    order = np.random.default_rng(seed).permutation(num_examples)
+    # Seed 0 always: trials of other seeds find the same parts, and share their releases.
+    order = np.random.default_rng(0).permutation(num_examples)
     parts = tuple(np.sort(order[start:end]) for start, end in pairwise(ends))
     for stage, part in enumerate(parts):
         if not len(part):
@@ -479,10 +490,6 @@ def stars_of(data: PublicData) -> NDArray[np.float64]:
     return values
 
 
-#: Returns the examples that are in use [M] and their noisy labels [M], or sets bool [M, K].
-NoisyLabels = Callable[[], tuple[NDArray[np.intp], NDArray[Any]]]
-
-
 class Consensus(InTurn):
     """A trainer for the first round, and a fresh network for the second.
 
@@ -493,17 +500,11 @@ class Consensus(InTurn):
     """
 
     def __init__(
-        self,
-        first: Trainer,
-        config: ConsensusConfig | LpMstConfig,
-        *,
-        noisy: NoisyLabels,
-        **given: Any,
+        self, first: Alibi | LpMst, config: ConsensusConfig | LpMstConfig, **given: Any
     ) -> None:
         """Set the first round up; `given` are data, seed and performance."""
         super().__init__()
         self._current = self._first = first
-        self._noisy = noisy
         self._first_epochs = config.epochs - config.retrain_epochs
         self._second_config = config.learner(epochs=config.retrain_epochs)
         self._given = given
@@ -549,7 +550,7 @@ class Consensus(InTurn):
 
     def _agree(self) -> None:
         """Keep the examples whose noisy label is the model's own guess."""
-        rows, noisy = self._noisy()
+        rows, noisy = self._first.noisy_labels()
         features = self._given["data"].train_features
         guesses = self._first.predict(features[torch.from_numpy(rows)]).argmax(1)
         agreeing = guesses == noisy if noisy.ndim == 1 else noisy[np.arange(len(noisy)), guesses]
@@ -565,13 +566,3 @@ class Consensus(InTurn):
     def _new_second(self) -> OnLabels:
         kept: dict[str, Any] = {"labels": self._labels, "examples": self._rows}
         return OnLabels(self._second_config, **kept, **self._given)
-
-
-def start_consensus(config: ConsensusConfig, **given: Unpack[Given]) -> Consensus:
-    """Request the release and set the first round up."""
-    first = Alibi(config.first(), **given)
-    # A noisy vector's largest entry is its likeliest class, by all mechanisms there are; a set has
-    # several.
-    noisy = first.noisy.argmax(1) if np.issubdtype(first.noisy.dtype, np.floating) else first.noisy
-    rows = np.arange(len(noisy))
-    return Consensus(first, config, noisy=lambda: (rows, noisy), **without_labels(given))

@@ -180,50 +180,39 @@ def start_student(
             classes = given["data"].num_classes
             posterior = read_answers(functions, examples, labels, num_classes=classes)
             return SemiSupervised(config.semi_supervised, posterior=posterior, **given)
-    return _ClosedFormStudent(config, **given)
+    return _ClosedFormStudent(config=config, **given)
 
 
+@dataclass(kw_only=True, eq=False)
 class _ClosedFormStudent(FittedAtOnce[Predictor]):
     """A probe or a forest; both compute on the CPU, in single precision."""
 
-    def __init__(
-        self,
-        config: StudentConfig | EnsembleConfig,
-        *,
-        data: PublicData,
-        examples: NDArray[np.intp],
-        labels: NDArray[np.int64],
-        seed: int,
-        performance: Performance,
-    ) -> None:
-        self._config = config
-        self._data = data
-        self._seed = seed
-        self._indices = examples
-        self._labels = labels
+    config: StudentConfig | EnsembleConfig
+    data: PublicData
+    examples: NDArray[np.intp]
+    labels: NDArray[np.int64]
+    seed: int
+    performance: Performance
 
     def _fitted(self) -> Predictor:
-        config = self._config
-        data = self._data
-        indices = self._indices
-        labels = self._labels
+        config = self.config
+        features = self.data.train_features
+        classes = self.data.num_classes
         if config.kind == StudentKind.FOREST:
-            rows = data.train_features[torch.from_numpy(indices)]
-            forest = fit_forest(rows, labels, settings=config.forest, seed=self._seed)
-            return EstimatorPredictor(estimator=forest, num_classes=data.num_classes)
-        probes = train_probes(
-            data.train_features, [indices], [labels], data.num_classes, ridge=config.ridge
-        )
+            rows = features[torch.from_numpy(self.examples)]
+            forest = fit_forest(rows, self.labels, settings=config.forest, seed=self.seed)
+            return EstimatorPredictor(estimator=forest, num_classes=classes)
+        probes = train_probes(features, [self.examples], [self.labels], classes, ridge=config.ridge)
         return ProbePredictor(weights=probes[0])
 
     def _loss(self) -> float:
         """Cross-entropy to the answers, from probabilities that a forest may round to 0."""
-        likely = self.predict(self._data.train_features[torch.from_numpy(self._indices)])
-        chosen = likely[np.arange(len(self._labels)), self._labels]
+        likely = self.predict(self.data.train_features[torch.from_numpy(self.examples)])
+        chosen = likely[np.arange(len(self.labels)), self.labels]
         return float(-np.log(np.maximum(chosen, 1e-12)).mean())
 
     def evaluate(self) -> float:
-        return self._data.test_accuracy(self.predict(self._data.test_features).argmax(1))
+        return self.data.test_accuracy(self.predict(self.data.test_features).argmax(1))
 
 
 class AnswerSource(LabelSource, Protocol):

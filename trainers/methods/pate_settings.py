@@ -107,23 +107,18 @@ class _Models:
             return self.network
         return self.fixmatch if self.kind == StudentKind.FIXMATCH else None
 
-    def _check_model(self, data: "PublicData", kind: str, key_of_kind: str) -> None:
+    def _check_model(self, data: "PublicData", key_of_kind: str) -> None:
         own = self.features is not FeatureSet.AS_THEY_ARE
-        if kind in ("network", "fixmatch"):
-            network = self.network if kind == "network" else self.fixmatch
+        network = self.network_settings()
+        if network is not None:
             network.check_data(data)
-            if own and getattr(network.model, "needs_images", False):
-                raise ValueError(
-                    f"ensemble.features is {self.features}, which are vectors, but {network.model} "
-                    "needs images: set ensemble.features=as_they_are, or take teachers of mlp"
-                )
         if own and data.kind.value != "image":
             raise ValueError(
                 f"{key_of_kind.replace('kind', 'features')} is {self.features}, which are features "
                 f"of images, but {data.name} is {data.kind.value} here; set "
                 "data.features=as_they_are, or leave them out"
             )
-        if kind == "probe" and data.kind.value == "image" and not own:
+        if self.kind == "probe" and data.kind.value == "image" and not own:
             raise ValueError(
                 f"{data.name} holds images, and a probe is linear in its features; set "
                 f"data.features=patches, or another {key_of_kind}"
@@ -214,7 +209,14 @@ class EnsembleConfig(_Models):
             )
         if self.kind in (TeacherKind.NEIGHBORS, TeacherKind.SMOOTH):
             data.require_numbers(user="the distance between examples")
-        self._check_model(data, self.kind, "ensemble.kind")
+        self._check_model(data, "ensemble.kind")
+        network = self.network_settings()
+        own = self.features is not FeatureSet.AS_THEY_ARE
+        if own and network is not None and getattr(network.model, "needs_images", False):
+            raise ValueError(
+                f"ensemble.features is {self.features}, which are vectors, but {network.model} "
+                "needs images: set ensemble.features=as_they_are, or take teachers of mlp"
+            )
 
     def _check_neighbors(self, examples: int) -> None:
         k = self.teachers
@@ -280,8 +282,7 @@ class StudentConfig(_Models):
         """Refuse data that this student cannot learn from."""
         if self.kind is StudentKind.SEMI_SUPERVISED:
             data.require_numbers(user="a semi-supervised student")
-            self.semi_supervised.check_data(data)
-        self._check_model(data, self.kind, "student.kind")
+        self._check_model(data, "student.kind")
 
 
 class AggregatorKind(StrEnum):

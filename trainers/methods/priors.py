@@ -114,11 +114,7 @@ def learned_prior(
 def _learned_of_counts(
     settings: PriorSettings, rows: "Rows", labels: LabelSource, *, mechanism: ClusterHistograms
 ) -> NDArray[np.float64]:
-    """Return the prior of CLUSTERS [N, K] from noisy counts.
-
-    Counts are sums of labels along the indicators of the clusters, so they are read as sums: like
-    examples in other clusters count too.
-    """
+    """Return the prior of CLUSTERS [N, K]: counts are sums along indicators of the clusters."""
     clusters = settings.number_of_clusters(mechanism, examples=len(rows.features))
     # Kept on disk: k-means of another run could differ in the last digits, and would be another
     # release.
@@ -163,7 +159,7 @@ def learned_moments(
     if beside:
         rows = Rows("of a network in training", side_by_side(rows.features, *beside))
     directions = rows.directions(settings)
-    query = moment_query(directions, noise_std=mechanism.noise_std, tolerated=_TOLERATED)
+    query = moment_query(directions, noise_std=mechanism.noise_std)
     if labels.persons is not None:
         # A person moves the sums by all of its rows, and the noise is made for one of length 1.
         shares = shares_of_persons(query.weights, labels.persons)
@@ -349,11 +345,10 @@ class MomentQuery:
         return scores
 
 
-def moment_query(directions: Directions, *, noise_std: float, tolerated: float) -> MomentQuery:
+def moment_query(directions: Directions, *, noise_std: float) -> MomentQuery:
     """Decide how many directions to request: as many as leave little noise in a prediction.
 
-    `noise_std` is that of each sum, for rows of length 1; `tolerated` that of an average
-    prediction, which lies between 0 and 1.
+    `noise_std` is that of each sum, for rows of length 1.
     """
     examples, most = directions.values.shape
     leverage = np.zeros(examples)
@@ -362,7 +357,7 @@ def moment_query(directions: Directions, *, noise_std: float, tolerated: float) 
         block = directions.values[:, end - _DIRECTIONS_AT_ONCE : end]
         leverage += np.einsum("ij,ij->i", block, block)
         longest = float(np.quantile(leverage, _KEPT_WHOLE))
-        if noise_std * math.sqrt(longest * end / examples) > tolerated:
+        if noise_std * math.sqrt(longest * end / examples) > _TOLERATED:
             break
         count = end
     values = directions.values[:, :count]

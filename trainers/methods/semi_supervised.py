@@ -9,7 +9,7 @@ aligned to the shares of the classes as in ReMixMatch (arXiv:1911.09785).
 """
 
 import math
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from torch.nn import functional
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.methods.fixmatch import FewLabels
-from labeldp.trainers.methods.priors import learned_prior, prior_features
+from labeldp.trainers.methods.priors import prior_features
 from labeldp.trainers.methods.settings import (
     PriorSettings,
     PriorSource,
@@ -31,7 +31,6 @@ from labeldp.trainers.methods.settings import (
 from labeldp.trainers.models.networks import FastCnn
 from labeldp.trainers.models.optimization import soft_cross_entropy
 from labeldp.trainers.models.predictors import logits_of
-from labeldp.trainers.settings.trainer import Given, without_labels
 from labeldp.trainers.settings.training import Schedule, SemiSupervisedConfig, rate_factor
 
 #: Smaller probabilities of a release count as this one.
@@ -68,13 +67,7 @@ class SemiSupervised(FewLabels):
     def __init__(
         self, config: SemiSupervisedConfig, *, posterior: NDArray[np.floating], **given: Any
     ) -> None:
-        """Set up the first step.
-
-        Args:
-            config: Settings.
-            posterior: What a release says of the classes of all training examples [N, K].
-            given: As for `FewLabels`: examples with labels, and their labels.
-        """
+        """Set up the first step; `posterior` is what a release says of all examples [N, K]."""
         super().__init__(config, **given)
         released = torch.from_numpy(np.maximum(posterior, _LEAST).astype(np.float32))
         self._evidence = (config.power * released.log()).to(self.device)
@@ -140,14 +133,6 @@ class SemiSupervised(FewLabels):
         known = functional.cross_entropy(logits[: len(labeled)], labels)
         free = soft_cross_entropy(logits[len(labeled) :].log_softmax(1), targets)
         return weight * known + self.config.unlabeled_weight * free
-
-
-def student_of_prior(config: PriorStudentConfig, **given: Unpack[Given]) -> SemiSupervised:
-    """Request a prior, which gets all of epsilon, and set its student up."""
-    prior = learned_prior(
-        config.prior, given["data"], given["labels"], epsilon=config.epsilon, delta=config.delta
-    )
-    return student_of(prior, config, **without_labels(given))
 
 
 def student_of(

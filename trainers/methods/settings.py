@@ -1,10 +1,11 @@
 """Settings of every method but PATE, and prices that follow from them before a trial runs."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from importlib import import_module
 from itertools import accumulate
-from typing import Unpack, cast
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -49,6 +50,17 @@ _LOSS = (
     "Loss on noisy labels: `cross_entropy` (takes them as true), `debiased` (unbiased, "
     "large variance) or `forward` (likelihood of the noisy label)."
 )
+
+
+def _started_by(module: str, name: str) -> Callable[..., Trainer]:
+    """Return the method `start` of settings, which loads the module of a trainer, and torch."""
+
+    def start(self: Any, **given: Unpack[Given]) -> Trainer:
+        """Return the trainer, which has requested its first releases."""
+        trainer: Trainer = getattr(import_module(f"{__package__}.{module}"), name)(self, **given)
+        return trainer
+
+    return start
 
 
 class Noise(StrEnum):
@@ -111,11 +123,6 @@ class PriorSource(StrEnum):
     MOMENTS = "moments"
     SMOOTH_SUMS = "smooth_sums"
 
-    @property
-    def asks_labels(self) -> bool:
-        """Whether it costs something."""
-        return self is not PriorSource.UNIFORM
-
 
 @settings
 class PriorSettings:
@@ -161,7 +168,7 @@ class PriorSettings:
 
     def __post_init__(self) -> None:
         learned_of = self.features is not FeatureSet.AS_THEY_ARE or self.encoder is not None
-        if learned_of and not self.source.asks_labels:
+        if learned_of and self.source is PriorSource.UNIFORM:
             raise ValueError(
                 f"prior.features is {self.features} and prior.encoder {self.encoder}, but a prior "
                 f"from {self.source} is learned of no features; set prior.source to clusters or "
@@ -170,7 +177,7 @@ class PriorSettings:
 
     def split(self, epsilon: float) -> tuple[float, float]:
         """Return the prior's part of epsilon, and the rest."""
-        if not self.source.asks_labels:
+        if self.source is PriorSource.UNIFORM:
             return 0.0, epsilon
         spent = min(self.share * epsilon, self.most_epsilon)
         return spent, epsilon - spent
@@ -196,21 +203,17 @@ class PriorSettings:
         self, *, epsilon: float, delta: float, num_classes: int
     ) -> ClusterHistograms | LabelMoments:
         """Return the prior's mechanism, which costs all of `epsilon`."""
-        match self.source:
-            case PriorSource.CLUSTERS:
-                return class_counts(epsilon=epsilon, num_classes=num_classes)
-            case PriorSource.MOMENTS | PriorSource.SMOOTH_SUMS:
-                # As for Gaussian noise on one-hot labels: the same sensitivity, the same noise.
-                noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
-                return LabelMoments(noise_std=noise_std, num_classes=num_classes)
-            case _:
-                raise ValueError(f"source is {self.source}, which requests no labels")
+        if self.source is PriorSource.CLUSTERS:
+            return class_counts(epsilon=epsilon, num_classes=num_classes)
+        # As for Gaussian noise on one-hot labels: the same sensitivity, the same noise.
+        noise_std = calibrate_gaussian(epsilon=epsilon, delta=delta)
+        return LabelMoments(noise_std=noise_std, num_classes=num_classes)
 
     def planned_charge(
         self, *, epsilon: float, delta: float, num_classes: int
     ) -> PlannedCharge | None:
         """Return what the prior will pay, `epsilon` being the prior's own; None if nothing."""
-        if not self.source.asks_labels:
+        if self.source is PriorSource.UNIFORM:
             return None
         return self.planned_release(
             self.mechanism(epsilon=epsilon, delta=delta, num_classes=num_classes)
@@ -265,11 +268,7 @@ class AlibiConfig(LearnerConfig, NoisyLabels):
         if self.noise is not Noise.NONE:
             self.recipe.refuse_smoothing(f"noise is {self.noise}")
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.alibi import Alibi
-
-        return Alibi(self, **given)
+    start = _started_by("alibi", "Alibi")
 
 
 @settings
@@ -306,11 +305,7 @@ class AlibiPriorConfig(LearnerConfig, TrainerDefaults):
         release = under if self.noise is Noise.OPTIMAL else None
         return PlannedCharge.of(mechanism, release=release, before=before)
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.alibi import AlibiPrior
-
-        return AlibiPrior(self, **given)
+    start = _started_by("alibi", "AlibiPrior")
 
 
 @settings
@@ -343,11 +338,7 @@ class PriorLabelsConfig(LearnerConfig, _OfPrior):
         self.recipe.refuse_smoothing("a prior is learned from, which is soft by itself")
         super().__post_init__()
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.alibi import AlibiPrior
-
-        return AlibiPrior(self, **given)
+    start = _started_by("alibi", "AlibiPrior")
 
 
 @settings
@@ -412,14 +403,7 @@ class _InStages(_OfPrior):
 class PriorStudentConfig(SemiSupervisedConfig, _InStages):
     """Settings of a semi-supervised student of a prior."""
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.lp_mst import StagedStudents
-        from labeldp.trainers.methods.semi_supervised import student_of_prior
-
-        return (
-            student_of_prior(self, **given) if self.stages == 1 else StagedStudents(self, **given)
-        )
+    start = _started_by("lp_mst", "start_student")
 
 
 @settings
@@ -444,11 +428,7 @@ class StagedMomentsConfig(LearnerConfig, _InStages):
             )
         super().__post_init__()
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.lp_mst import StagedMoments
-
-        return StagedMoments(self, **given)
+    start = _started_by("lp_mst", "StagedMoments")
 
 
 @settings
@@ -466,11 +446,7 @@ class BitFlipConfig(LearnerConfig, TrainerDefaults):
         """Return what a trial will pay: one release, shared by all trials with the same flips."""
         return PlannedCharge.of(BitFlip(epsilon=self.epsilon, num_classes=num_classes))
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.alibi import BitFlipTrainer
-
-        return BitFlipTrainer(self, **given)
+    start = _started_by("alibi", "BitFlipTrainer")
 
 
 @settings
@@ -498,11 +474,7 @@ class ConsensusConfig(LearnerConfig, NoisyLabels):
         own = vars(self.learner(epochs=self.epochs - self.retrain_epochs))
         return AlibiConfig(**own, noise=self.noise, epsilon=self.epsilon, delta=self.delta)
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.lp_mst import start_consensus
-
-        return start_consensus(self, **given)
+    start = _started_by("lp_mst", "start")
 
 
 class Iterate(StrEnum):
@@ -557,11 +529,7 @@ class ConvexConfig(NoisyLabels):
         release = (mechanism, self.prior, self.epsilon, self.delta)
         return PlannedCharge.of(mechanism, release=release, before=before)
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.convex import Convex
-
-        return Convex(self, **given)
+    start = _started_by("convex", "Convex")
 
 
 class RobustLoss(StrEnum):
@@ -676,11 +644,7 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
             mechanism, release=(self, seed), releases=self.stages, before=before
         )
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.lp_mst import start
-
-        return start(self, **given)
+    start = _started_by("lp_mst", "start")
 
 
 @settings
@@ -699,11 +663,7 @@ class RecommenderConfig(LpMstConfig):
     weight_decay: NonNegative = key(1e-6, "Weight decay of all parameters.")
     loss: RobustLoss = key(RobustLoss.FORWARD, _LOSS)
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.lp_mst import Recommender
-
-        return cast(Trainer, Recommender(self, **given))  # of the trainer that it wraps
+    start = _started_by("lp_mst", "Recommender")
 
 
 #: Sums are better up to this epsilon, and from so many rows on (docs/amounts.md).
@@ -819,11 +779,7 @@ class TableStackConfig(TrainerDefaults):
         """Return what a trial will pay; trials of equal mechanisms share a release."""
         return PlannedCharge.of(self.mechanism(num_classes))
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its release."""
-        from labeldp.trainers.methods.table_stack import TableStack
-
-        return TableStack(self, **given)
+    start = _started_by("table_stack", "TableStack")
 
 
 @settings
@@ -860,8 +816,4 @@ class AmountsConfig(TrainerDefaults):
         counting, channel = AmountChannel.with_prior(epsilon=self.epsilon, kind=kind)
         return PlannedCharge.of(channel, before=PlannedCharge.of(counting))
 
-    def start(self, **given: Unpack[Given]) -> Trainer:
-        """Return the trainer, which has requested its first releases."""
-        from labeldp.trainers.methods.amounts import AmountTrainer
-
-        return AmountTrainer(self, **given)
+    start = _started_by("amounts", "AmountTrainer")

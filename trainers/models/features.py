@@ -232,11 +232,6 @@ def _sampled(
 
 
 def _check_images(images: Tensor, settings: "PatchFeatures | RandomPatchFeatures") -> None:
-    if images.dtype != torch.uint8 or images.ndim != 4:
-        raise ValueError(
-            f"images are {images.dtype} of shape {tuple(images.shape)}; they must be uint8 "
-            "[N, C, H, W]"
-        )
     least = settings.patch + settings.cells - 1
     if min(images.shape[2:]) < least:
         raise ValueError(

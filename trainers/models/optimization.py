@@ -84,9 +84,7 @@ class Sgd:
 
     def zero_grad(self) -> None:
         """Forget all gradients."""
-        for parameters, _, _ in self._groups:
-            for parameter in parameters:
-                parameter.grad = None
+        self._model.zero_grad()
 
     @torch.no_grad()
     def step(self) -> None:

@@ -52,11 +52,8 @@ class TrainingStep:
     ) -> None:
         """Begin; `loss` takes the tensors of a batch and returns a number.
 
-        Args:
-            loss: Reads no number from the device, and draws nothing, if steps are recorded.
-            *optimizers: One for each network that the loss is of; each an `Sgd` if steps are
-                recorded, whose rates are on the device.
-            record: Records steps, such as `cuda_graph`; None for plain steps.
+        With `record`, which repeats steps as `cuda_graph` does, `loss` reads no number from the
+        device and draws nothing, and each of the networks' optimizers is an `Sgd`.
         """
         self._loss = loss
         self._optimizers = optimizers

@@ -39,7 +39,7 @@ from pydantic import PlainValidator
 
 from labeldp.trainers.base import (
     Count,
-    FileOrPretrained,
+    File,
     Flag,
     Fraction,
     ModelName,
@@ -463,7 +463,7 @@ class LearnerConfig(_Trained):
     )
     dropout: Fraction = key(0.0, "Dropout rate of the hidden units. For `mlp` only.")
     recipe: Recipe = key(Recipe(), "Further ways to train, which the fast network uses.")
-    encoder: FileOrPretrained | None = key(None, _ENCODER)
+    encoder: File | None = key(None, _ENCODER)
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse augmentation that the data do not have, as well."""
@@ -505,7 +505,7 @@ class FewLabelsConfig(_Trained):
 
     model: Model = key(ModelName.WIDE_RESNET28, _MODEL)
     width: Count | None = key(None, _WIDTH)
-    encoder: FileOrPretrained | None = key(None, _ENCODER)
+    encoder: File | None = key(None, _ENCODER)
     epochs: Count = key(40, "Number of epochs, of `steps_per_epoch` steps each.")
     steps_per_epoch: Count | None = key(
         None,

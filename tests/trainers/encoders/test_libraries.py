@@ -80,9 +80,16 @@ def test_a_failed_download_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         (SMALL, {"weights": "random"}, "leave --weights out"),
         (SMALL, {"weights": "V2"}, "V2, which is not a file"),
         ("not a module:net", {}, "named module:Name"),
+        ("resnet18", {}, "torchvision:NAME, timm:NAME"),
+        ("torchvision:", {}, "torchvision:NAME, timm:NAME"),
+        (":net", {}, "torchvision:NAME, timm:NAME"),
+        (SMALL, {"trained_on": "two\nlines"}, "must be one line"),
+        (SMALL, {"image_size": 0}, "image_size"),
     ],
 )
-def test_missing_encoders(address: str, options: dict[str, str], message: str) -> None:
+def test_missing_encoders_and_bad_requests(
+    address: str, options: dict[str, Any], message: str
+) -> None:
     with pytest.raises(ValueError, match=message):
         loaded(address, **options)
 
@@ -169,21 +176,6 @@ def test_leagues(options: dict[str, Any], league: League, words: str) -> None:
     assert found.league is league and words in found.words
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"address": "resnet18"}, "torchvision:NAME, timm:NAME"),
-        ({"address": "torchvision:"}, "torchvision:NAME, timm:NAME"),
-        ({"address": ":net"}, "torchvision:NAME, timm:NAME"),
-        ({"trained_on": "two\nlines"}, "must be one line"),
-        ({"image_size": 0}, "image_size"),
-    ],
-)
-def test_bad_requests_are_refused_before_any_work(options: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=message):
-        EncoderRequest(**{"address": "a:b", **options})
-
-
 @pytest.mark.parametrize(("kind", "height"), [("bilinear", 40), ("bicubic", 17)])
 def test_images_are_prepared_as_by_torchvision(kind: str, height: int) -> None:
     images = torch.from_numpy(some_images(3, side=64))[:, :, :height, :30]
@@ -202,7 +194,11 @@ def test_images_are_prepared_as_by_torchvision(kind: str, height: int) -> None:
 
 def test_images_of_other_sizes_and_without_color() -> None:
     images = [torch.from_numpy(some_images(1, side=side)[0]) for side in (9, 12)]
-    whole = Preparation(resize=9, crop=7).of_size(8)
+    whole = finished(
+        EncoderRequest(address="a:b", image_size=8),
+        lambda batch: batch,
+        preparation=Preparation(resize=9, crop=7),
+    ).preparation
     assert whole(images).shape == (2, 3, 8, 8)
     with pytest.raises(ValueError, match=r"several sizes .* --image-size N"):
         Preparation()(images)

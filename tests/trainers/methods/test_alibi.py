@@ -26,6 +26,7 @@ from labeldp.trainers.methods.settings import (
     Noise,
 )
 from labeldp.trainers.models.optimization import soft_cross_entropy
+from labeldp.trainers.settings.training import Recipe
 from tests.trainers.small_data import SeededVault, digits, small_table, trained
 
 MECHANISMS: list[LabelMechanism] = [
@@ -96,6 +97,7 @@ def test_networks_and_labels_that_do_not_fit_the_data_are_refused() -> None:
     config = AlibiConfig(epochs=20, width=32, batch_size=32, epsilon=4.0, learning_rate=0.1)
     for changes, message in (
         ({"augment": True}, r"augment is True.*holds no images"),
+        ({"recipe": Recipe(mirrored=True)}, r"recipe.mirrored True, but small table holds no im"),
         ({"model": ModelName.SMALL_CNN}, "small_cnn needs images"),
     ):
         with pytest.raises(ValueError, match=message):

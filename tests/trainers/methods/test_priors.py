@@ -18,6 +18,7 @@ from labeldp.trainers.data.preprocessing import NOTHING
 from labeldp.trainers.methods import priors
 from labeldp.trainers.methods.priors import (
     Directions,
+    MomentQuery,
     clusters_of,
     kernel_directions,
     learned_prior,
@@ -276,7 +277,7 @@ def test_rows_that_are_too_long_by_rounding_are_shortened_and_others_keep_their_
     values = np.full((50, count), entry)
     values[0, 1:] = 0  # a short row
     directions = Directions(values=values, strengths=np.linspace(2, 1, count))
-    query = moment_query(directions, noise_std=1e-6, tolerated=0.1)
+    query = moment_query(directions, noise_std=1e-6)
     assert query.weights.shape == values.shape and query.weights.dtype == np.float32
     assert np.linalg.norm(query.weights.astype(np.float64), axis=1).max() <= 1 + 2.0**-23
     assert query.weights[0, 0] == entry / np.float32(query.scale)
@@ -286,14 +287,20 @@ def test_rows_that_are_too_long_by_rounding_are_shortened_and_others_keep_their_
     )
 
 
+def asked(
+    directions: Directions, labels: NDArray[np.int64], noise_std: float, seed: int
+) -> tuple[MomentQuery, NDArray[Any]]:
+    query = moment_query(directions, noise_std=noise_std)
+    mechanism = LabelMoments(noise_std=noise_std, num_classes=int(labels.max()) + 1)
+    generator = np.random.default_rng(seed)
+    return query, mechanism.release(labels, query.weights, generator=generator)
+
+
 def test_without_noise_it_is_kernel_regression_and_noise_stays_within_what_is_tolerated() -> None:
     directions, labels = directions_of_digits()
 
     def scores(noise_std: float, seed: int) -> NDArray[np.float32]:
-        query = moment_query(directions, noise_std=noise_std, tolerated=0.1)
-        mechanism = LabelMoments(noise_std=noise_std, num_classes=10)
-        generator = np.random.default_rng(seed)
-        moments = mechanism.release(labels, query.weights, generator=generator)
+        query, moments = asked(directions, labels, noise_std, seed)
         return query.scores(moments, noise_std=noise_std)
 
     # The least-squares fit to centered labels, but for the rows that were shortened.
@@ -311,11 +318,7 @@ def answered(
     before: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], NDArray[np.float32]]:
     """Return probabilities of the classes, and the regression that they are made of."""
-    classes = int(labels.max()) + 1
-    query = moment_query(directions, noise_std=noise_std, tolerated=0.1)
-    mechanism = LabelMoments(noise_std=noise_std, num_classes=classes)
-    generator = np.random.default_rng(seed)
-    moments = mechanism.release(labels, query.weights, generator=generator)
+    query, moments = asked(directions, labels, noise_std, seed)
     found = probabilities_from(
         moments, query, directions, noise_std=noise_std, seed=0, before=before
     )

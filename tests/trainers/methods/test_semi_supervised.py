@@ -16,13 +16,12 @@ from labeldp.trainers.methods.pate_settings import (
     StudentKind,
 )
 from labeldp.trainers.methods.semi_supervised import (
-    SemiSupervised,
     most_probable,
     read_answers,
     smooth_functions,
 )
 from labeldp.trainers.settings.training import LearnerConfig, SemiSupervisedConfig
-from tests.trainers.small_data import ON_CPU, digits, small_images, small_table
+from tests.trainers.small_data import ON_CPU, digits, small_images, small_table, student_of
 
 SMALL: dict[str, Any] = {"model": ModelName.SMALL_CNN, "width": 16, "batch_size": 16}
 ON_TABLES = {**SMALL, "model": ModelName.MLP}
@@ -100,15 +99,7 @@ def test_evidence_outweighs_a_network_that_knows_nothing() -> None:
     judged = {}
     for power in (0.0, 1.0):
         config = SemiSupervisedConfig(**ON_TABLES, power=power)
-        student = SemiSupervised(
-            config,
-            data=data,
-            posterior=posterior,
-            examples=np.arange(9),
-            labels=np.zeros(9, int),
-            seed=0,
-            performance=ON_CPU,
-        )
+        student = student_of(config, data, posterior)
         judged[power] = student._judged(data.train_features, torch.arange(200))
     assert (judged[1.0].argmax(1) == 1).all()
     # Power 0 is FixMatch, but for the shares of the classes.
@@ -117,16 +108,9 @@ def test_evidence_outweighs_a_network_that_knows_nothing() -> None:
 
 @pytest.mark.parametrize("flip", [True, False])
 def test_mirror_images_are_judged_alike_where_views_are_mirrored(flip: bool) -> None:
-    data, labels = small_images(examples=50)
-    student = SemiSupervised(
-        SemiSupervisedConfig(**SMALL, flip=flip),
-        data=data,
-        posterior=np.full((50, data.num_classes), 1 / data.num_classes),
-        examples=np.arange(9),
-        labels=labels[:9],
-        seed=0,
-        performance=ON_CPU,
-    )
+    data, _ = small_images(examples=50)
+    even = np.full((50, data.num_classes), 1 / data.num_classes)
+    student = student_of(SemiSupervisedConfig(**SMALL, flip=flip), data, even)
     seen, mirrored = (student.predict(x) for x in (data.test_features, data.test_features.flip(3)))
     assert np.allclose(seen, mirrored, atol=1e-6) == flip
 

@@ -49,7 +49,7 @@ RATINGS = RecommenderConfig(epsilon=4.0, epochs=10, batch_size=64)
 
 @pytest.mark.parametrize("shares", [(1.0,), (0.65, 0.35), (0.5, 0.3, 0.2), (0.1,) * 10])
 def test_parts_are_disjoint_and_complete(shares: tuple[float, ...]) -> None:
-    parts = stage_parts(997, shares=shares, seed=3)
+    parts = stage_parts(997, shares=shares)
     assert sorted(np.concatenate(parts).tolist()) == list(range(997))
     for part, share in zip(parts, shares, strict=True):
         assert abs(len(part) - 997 * share) <= 1
@@ -57,12 +57,12 @@ def test_parts_are_disjoint_and_complete(shares: tuple[float, ...]) -> None:
 
 
 def test_a_partition_that_depends_on_labels_or_has_an_empty_part_is_refused() -> None:
-    """The cut gets a count, shares and a seed: there is no way to hand it labels."""
-    assert list(inspect.signature(stage_parts).parameters) == ["num_examples", "shares", "seed"]
+    """The cut gets a count and shares: there is no way to hand it labels."""
+    assert list(inspect.signature(stage_parts).parameters) == ["num_examples", "shares"]
     with pytest.raises(ValueError, match="num_examples is array"):
-        stage_parts(np.array([0, 1, 1]), shares=(0.5, 0.5), seed=0)  # type: ignore[arg-type]
+        stage_parts(np.array([0, 1, 1]), shares=(0.5, 0.5))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match=r"splits\[1\] is 0.01, which is less than one of 10"):
-        stage_parts(10, shares=(0.99, 0.01), seed=0)
+        stage_parts(10, shares=(0.99, 0.01))
 
 
 @pytest.mark.parametrize("stages", [1, 3, 4])
@@ -106,15 +106,6 @@ def test_a_student_goes_on_when_the_next_probabilities_are_its_evidence() -> Non
     found = trainer._targets.numpy()
     assert (found > 0.3 * before - 1e-6).all() and not (found > 0.5 * before).all()
     assert np.allclose(found.sum(1), 1, atol=1e-4)
-
-
-def test_students_in_stages_of_counts_are_refused() -> None:
-    clusters = PriorSettings(source=PriorSource.CLUSTERS)
-    with pytest.raises(ValueError, match="stages are of moments: set it to moments"):
-        replace(STUDENTS, prior=clusters)
-    replace(STUDENTS, prior=clusters, stages=1)
-    with pytest.raises(ValueError, match="the last one needs an epoch"):
-        replace(STUDENTS, epochs=2)
 
 
 def test_one_stage_under_other_priors_is_not_one_release_in_the_plan() -> None:
@@ -181,7 +172,7 @@ def test_one_possible_output_is_taken_as_it_is_and_another_refused() -> None:
 def test_labels_of_the_consensus_are_cleaner(config: ConsensusConfig | LpMstConfig) -> None:
     given = digits()
     trainer, truth = trained(config, given), given[1].labels
-    rows, noisy = trainer._noisy()
+    rows, noisy = trainer._first.noisy_labels()
     right = noisy == truth[rows] if noisy.ndim == 1 else noisy[rows, truth] / noisy[0].sum()
     kept = trainer._labels
     assert float((kept == truth[trainer._rows]).mean()) > float(right.mean()) + 0.1
@@ -193,7 +184,7 @@ def test_labels_of_the_consensus_are_cleaner(config: ConsensusConfig | LpMstConf
 def test_a_model_that_agrees_with_nothing_drops_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     config = ConsensusConfig(epochs=8, retrain_epochs=4, **QUICK)
     trainer = trained(config, digits(), epochs=0)
-    rows, noisy = trainer._noisy()
+    rows, noisy = trainer._first.noisy_labels()
     contrary = np.eye(10, dtype=np.float32)[(noisy + 1) % 10]
     monkeypatch.setattr(trainer._first, "predict", lambda features: contrary[: len(features)])
     trainer._agree()

@@ -123,8 +123,6 @@ def test_a_rare_category_counts_no_more_than_a_frequent_one() -> None:
 def test_images_that_do_not_fit_are_refused() -> None:
     with pytest.raises(ValueError, match="at least 8 x 8: take a smaller patch"):
         PatchFeatures().fit(torch.zeros(9, 1, 7, 9, dtype=torch.uint8))
-    with pytest.raises(ValueError, match="uint8"):
-        PatchFeatures().fit(torch.zeros(9, 1, 9, 9))
 
 
 def test_examples_that_are_held_out_have_the_same_features() -> None:

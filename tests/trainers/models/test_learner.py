@@ -1,4 +1,4 @@
-"""The learner: crops and flips, pieces of a recipe, exact resume."""
+"""The learner: crops and flips, and pieces of a recipe."""
 
 import json
 import math
@@ -33,7 +33,7 @@ from labeldp.trainers.settings.training import (
     rate_factor,
 )
 from tests.shared_material import shared_path
-from tests.trainers.small_data import small_images, small_table
+from tests.trainers.small_data import ON_CPU, small_images
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
@@ -53,7 +53,6 @@ def test_each_image_is_padded_cut_and_mirrored(dtype: torch.dtype, padding: int)
         np.testing.assert_array_equal(ours[row].numpy(), expected, err_msg=f"image {row}")
 
 
-ON_CPU = Performance(device=Device.CPU)
 ALL = Recipe(
     flip=Flip.ALTERNATING,
     crop=1,
@@ -79,17 +78,6 @@ QUICK = LearnerConfig(
 def a_learner(config: LearnerConfig = QUICK) -> OnLabels:
     data, labels = small_images(channels=3)
     return OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)
-
-
-def test_it_continues_from_a_state_bit_for_bit_at_either_parity() -> None:
-    for done in (1, 2):
-        whole, resumed = a_learner(), a_learner()
-        for _ in range(done):
-            whole.epoch()
-        resumed.load_state_dict(whole.state_dict())
-        assert [whole.epoch().loss for _ in range(2)] == [resumed.epoch().loss for _ in range(2)]
-        features = small_images(channels=3)[0].test_features
-        np.testing.assert_array_equal(whole.predict(features), resumed.predict(features))
 
 
 def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,13 +141,6 @@ def test_the_papers_networks_learn_small_images_under_cutout(model: ModelName) -
     for _ in range(config.epochs):
         learner.epoch()
     assert learner.evaluate() > 0.6  # a third by chance
-
-
-def test_tables_have_no_mirror_image() -> None:
-    data, labels = small_table()
-    config = LearnerConfig(recipe=Recipe(mirrored=True))
-    with pytest.raises(ValueError, match=r"recipe.mirrored True, but small table holds no im"):
-        OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)
 
 
 # SGD and averaged weights: the formulas, resume, and a quick start.
@@ -289,8 +270,6 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def test_published_sizes() -> None:
-    assert count_parameters(on_meta(ModelName.RESNET18)) == 11_173_962
-    assert count_parameters(on_meta(ModelName.RESNET18, num_classes=100)) == 11_220_132
     golden = json.loads(shared_path("oracle", "antipodes", "structure.json").read_text())
     for key, width, num_classes in (("WRN-28-2_C10", 2, 10), ("WRN-28-8_C100", 8, 100)):
         model = on_meta(ModelName.WIDE_RESNET28, width=width, num_classes=num_classes)
@@ -301,10 +280,8 @@ def test_published_sizes() -> None:
     # Zhang et al. 2017 count the weights that learn; the paper's norms have no scale.
     inception = on_meta(ModelName.INCEPTION)
     assert sum(each.numel() for each in inception.parameters() if each.requires_grad) == 1_649_402
-    # V1 has a norm after each of three projections, of 128, 256 and 512 channels; the others add up
-    # to the same.
-    first, second = count_parameters(on_meta(ModelName.RESNET18)), 11_172_170
-    assert count_parameters(on_meta(ModelName.RESNET18_V2)) == second == first - 1792
+    # V1, of 11,173,962, has norms after projections to 128, 256 and 512 channels, 1,792 numbers.
+    assert count_parameters(on_meta(ModelName.RESNET18_V2)) == 11_173_962 - 1792
 
 
 def test_the_second_resnet_normalizes_and_activates_before_it_convolves() -> None:

@@ -91,10 +91,6 @@ def written(folder: Path) -> tuple[TrainedModel, dict[str, Any]]:
 def test_a_folder_without_a_model_says_what_a_model_is(tmp_path: Path) -> None:
     with pytest.raises(ModelFileError, match=r"model\.json is not there; name the folder"):
         load_model(tmp_path)
-    written(tmp_path)
-    (tmp_path / ARRAYS).unlink()
-    with pytest.raises(ModelFileError, match=r"holds no complete model .*model\.safetensors"):
-        load_model(tmp_path)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +118,7 @@ def test_bad_descriptions_are_refused(
 
 
 @pytest.mark.parametrize("name", [DESCRIPTION, ARRAYS])
-@pytest.mark.parametrize("damage", ["cut", "empty", "a bit", "a folder"])
+@pytest.mark.parametrize("damage", ["cut", "empty", "a bit", "a folder", "gone"])
 def test_damaged_files_are_refused(tmp_path: Path, name: str, damage: str) -> None:
     written(tmp_path)
     path = tmp_path / name
@@ -130,7 +126,7 @@ def test_damaged_files_are_refused(tmp_path: Path, name: str, damage: str) -> No
     path.unlink()
     if damage == "a folder":
         path.mkdir()
-    else:
+    elif damage != "gone":
         bit = bytes([content[0] ^ 1]) + content[1:]
         path.write_bytes({"cut": content[:-9], "empty": b"", "a bit": bit}[damage])
     with pytest.raises(ModelFileError, match=name):

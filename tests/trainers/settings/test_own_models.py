@@ -26,7 +26,8 @@ from labeldp.trainers.settings.training import (
     OwnModuleMissing,
 )
 from tests.trainers.small_data import SeededVault, small_images, trained
-from tests.trainers.trained_examples import PATE, an_origin
+from tests.trainers.test_methods import PATE
+from tests.trainers.trained_examples import an_origin
 
 SOURCE = """
 import math
@@ -56,7 +57,7 @@ nothing = 3
 NAME = "networks_of_a_test"
 OWN = f"{NAME}:Net"
 TEACHERS = EnsembleConfig(teachers=40, queries=100, kind=TeacherKind.FOREST)
-FORESTS = replace(PATE, ensemble=TEACHERS)
+FORESTS = replace(PATE["PATE, forest"].config, ensemble=TEACHERS)
 QUICK: dict[str, Any] = {"model": OWN, "epochs": 2, "batch_size": 64}
 
 
