@@ -223,14 +223,16 @@ class ModelName(StrEnum):
 
     MLP: one hidden layer of `width` units (512). SMALL_CNN: two convolutions of `width` (16) and
     twice as many channels. FAST_CNN: `width` (64) channels in the first block and four times as
-    many in the others; 32 is half of it. RESNET18_V2: `width` (64) channels at first. INCEPTION,
-    for images of 28 x 28: likewise (96). WIDE_RESNET28: widening factor `width` (4; the papers take
-    8 on CIFAR-100). TWO_BRANCH: embeddings of `width` (16).
+    many in the others; 32 is half of it. RESNET18 and RESNET18_V2 (activated before convolutions):
+    `width` (64) channels at first. INCEPTION, for images of 28 x 28: likewise (96). WIDE_RESNET28:
+    widening factor `width` (4; the papers take 8 on CIFAR-100). TWO_BRANCH: embeddings of `width`
+    (16).
     """
 
     MLP = "mlp"
     SMALL_CNN = "small_cnn"
     FAST_CNN = "fast_cnn"
+    RESNET18 = "resnet18"
     RESNET18_V2 = "resnet18_v2"
     INCEPTION = "inception"
     WIDE_RESNET28 = "wide_resnet28"
@@ -243,6 +245,7 @@ class ModelName(StrEnum):
             "mlp": 512,
             "small_cnn": 16,
             "fast_cnn": 64,
+            "resnet18": 64,
             "resnet18_v2": 64,
             "inception": 96,
             "wide_resnet28": 4,

@@ -53,7 +53,7 @@ def examples(folder: Path) -> Iterator[Example]:
         "bit_flip": BitFlipConfig(**QUICK, model=ModelName.SMALL_CNN),
         "consensus": METHODS["consensus"].config,
         "convex": ConvexConfig(),
-        "lp_mst": LpMstConfig(**QUICK, model=ModelName.RESNET18_V2),
+        "lp_mst": LpMstConfig(**QUICK, model=ModelName.RESNET18),
         "prior_labels": METHODS["cluster labels"].config,
         "wide": AlibiConfig(
             epochs=1, width=1, model=ModelName.WIDE_RESNET28, batch_size=200, augment=True

@@ -1,9 +1,9 @@
-"""The networks: MLP, CNNs small and fast, ResNet18 V2, WRN-28-k, Inception; from explicit seeds.
+"""The networks: MLP, CNNs small and fast, ResNet18, WRN-28-k, Inception; from explicit seeds.
 
-ResNet18 V2, which LP-MST was published with: He et al. 2016 (arXiv:1603.05027), with the 3x3 stem
-that CIFAR needs. WRN-28-k: Zagoruyko and Komodakis 2016 (arXiv:1605.07146) as ALIBI and PATE-FM
-were published with it. `Inception` is the small one of Zhang et al. 2017 (arXiv:1611.03530), for
-images of 28 x 28 pixels. `FastCnn` learns
+ResNet18: He et al. 2016 (arXiv:1512.03385) with the 3x3 stem that CIFAR needs; V2, which LP-MST was
+published with, activates before it convolves (arXiv:1603.05027). WRN-28-k: Zagoruyko and Komodakis
+2016 (arXiv:1605.07146) as ALIBI and PATE-FM were published with it. `Inception` is the small one of
+Zhang et al. 2017 (arXiv:1611.03530), for images of 28 x 28 pixels. `FastCnn` learns
 small photographs in minutes: a frozen first layer that whitens patches, convolutions that start as
 the identity, max-pooling before normalization, logits scaled down (Jordan, "94% on CIFAR-10 in 3.29
 seconds on a single GPU", arXiv:2404.00498). Its first layer is fitted to training images without
@@ -77,6 +77,8 @@ def build_model(
                 return _small_cnn(input_shape, width, num_classes)
             case ModelName.FAST_CNN:
                 return FastCnn(input_shape=input_shape, **sizes)
+            case ModelName.RESNET18:
+                return _resnet18(channels=input_shape[0], **sizes)
             case ModelName.RESNET18_V2:
                 return _resnet18_v2(channels=input_shape[0], **sizes)
             case ModelName.WIDE_RESNET28:
@@ -172,6 +174,35 @@ def _conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
     return nn.Conv2d(inputs, outputs, 3, stride=stride, padding=1, bias=False)
 
 
+class _BasicBlock(nn.Module):
+    """Two 3x3 convolutions and a shortcut, ReLU after the sum."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(inputs, outputs, stride)
+        self.norm1 = nn.BatchNorm2d(outputs)
+        self.conv2 = _conv3x3(outputs, outputs)
+        self.norm2 = nn.BatchNorm2d(outputs)
+        self.shortcut: nn.Module = nn.Identity()
+        if stride != 1 or inputs != outputs:
+            projection = nn.Conv2d(inputs, outputs, 1, stride=stride, bias=False)
+            self.shortcut = nn.Sequential(projection, nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, C, H, W] to [B, outputs, H / stride, W / stride]."""
+        out = functional.relu(self.norm1(self.conv1(x)), inplace=True)
+        out = self.norm2(self.conv2(out))
+        return functional.relu(out + self.shortcut(x), inplace=True)
+
+
+def _four_stages(block: Callable[[int, int, int], nn.Module], width: int) -> nn.Sequential:
+    """Two blocks in each stage; from the second on, channels double and the resolution halves."""
+    blocks = [block(width, width, 1), block(width, width, 1)]
+    for outputs in (2 * width, 4 * width, 8 * width):
+        blocks += [block(outputs // 2, outputs, 2), block(outputs, outputs, 1)]
+    return nn.Sequential(*blocks)
+
+
 class _MeanOfPlaces(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """Map [B, C, H, W] to [B, C]."""
@@ -180,6 +211,18 @@ class _MeanOfPlaces(nn.Module):
 
 def _named(**layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(OrderedDict(layers))
+
+
+def _resnet18(*, channels: int, width: int, num_classes: int) -> nn.Module:
+    """ResNet18 for small images: a 3x3 stem without pooling, then four stages of two blocks."""
+    return _named(
+        conv1=_conv3x3(channels, width),
+        norm1=nn.BatchNorm2d(width),
+        relu1=nn.ReLU(inplace=True),
+        blocks=_four_stages(_BasicBlock, width),
+        pool=_MeanOfPlaces(),
+        head=nn.Linear(8 * width, num_classes),
+    )
 
 
 def _wide_norm(channels: int) -> nn.BatchNorm2d:
@@ -234,18 +277,10 @@ class _PreActivationBlock(nn.Module):
 
 
 def _resnet18_v2(*, channels: int, width: int, num_classes: int) -> nn.Module:
-    """ResNet18 with pre-activation: the last norm and activation follow the last block.
-
-    Four stages of two blocks; from the second on, channels double and the resolution halves.
-    """
-    conv1 = _conv3x3(channels, width)
-    blocks = [_PreActivationBlock(width, width, 1), _PreActivationBlock(width, width, 1)]
-    for outputs in (2 * width, 4 * width, 8 * width):
-        blocks.append(_PreActivationBlock(outputs // 2, outputs, 2))
-        blocks.append(_PreActivationBlock(outputs, outputs, 1))
+    """ResNet18 with pre-activation: the last norm and activation follow the last block."""
     return _named(
-        conv1=conv1,
-        blocks=nn.Sequential(*blocks),
+        conv1=_conv3x3(channels, width),
+        blocks=_four_stages(_PreActivationBlock, width),
         norm=nn.BatchNorm2d(8 * width),
         relu=nn.ReLU(inplace=True),
         pool=_MeanOfPlaces(),

@@ -270,6 +270,8 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def test_published_sizes() -> None:
+    assert count_parameters(on_meta(ModelName.RESNET18)) == 11_173_962
+    assert count_parameters(on_meta(ModelName.RESNET18, num_classes=100)) == 11_220_132
     golden = json.loads(shared_path("oracle", "antipodes", "structure.json").read_text())
     for key, width, num_classes in (("WRN-28-2_C10", 2, 10), ("WRN-28-8_C100", 8, 100)):
         model = on_meta(ModelName.WIDE_RESNET28, width=width, num_classes=num_classes)
@@ -280,8 +282,10 @@ def test_published_sizes() -> None:
     # Zhang et al. 2017 count the weights that learn; the paper's norms have no scale.
     inception = on_meta(ModelName.INCEPTION)
     assert sum(each.numel() for each in inception.parameters() if each.requires_grad) == 1_649_402
-    # V1, of 11,173,962, has norms after projections to 128, 256 and 512 channels, 1,792 numbers.
-    assert count_parameters(on_meta(ModelName.RESNET18_V2)) == 11_173_962 - 1792
+    # V1 has a norm after each of three projections, of 128, 256 and 512 channels; the others add up
+    # to the same.
+    first, second = count_parameters(on_meta(ModelName.RESNET18)), 11_172_170
+    assert count_parameters(on_meta(ModelName.RESNET18_V2)) == second == first - 1792
 
 
 def test_the_second_resnet_normalizes_and_activates_before_it_convolves() -> None:
