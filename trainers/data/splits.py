@@ -195,9 +195,9 @@ def checked_record(file: Path) -> EmbeddingRecord | None:
     return record
 
 
-def sha256_of(file: Path) -> str:
+def sha256_of(file: Path, *, most_bytes: int = ANY_SIZE) -> str:
     """Return the SHA-256 of a file that may be larger than memory."""
-    with open_regular(file, most_bytes=ANY_SIZE) as opened:
+    with open_regular(file, most_bytes=most_bytes) as opened:
         return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
