@@ -340,16 +340,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
     def predict_proba(self, X: object) -> NDArray[np.float32]:
         """Return probabilities of `classes_` [N, K] for raw rows X [N, ...]."""
         check_is_fitted(self, "model_")
-        found: NDArray[np.float32] = self.model_.predict_proba(
-            self._rows_to_predict(X, self.model_.preprocessing)
-        )
-        return found
+        return self.model_.predict_proba(self._rows_to_predict(X, self.model_.preprocessing))
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the likeliest class [N] of raw rows X [N, ...]."""
-        likeliest = self.predict_proba(X).argmax(1)
-        chosen: NDArray[Any] = self.classes_[likeliest]
-        return chosen
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of right predictions of X; y are public labels, and no tokens."""

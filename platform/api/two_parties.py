@@ -687,9 +687,9 @@ def fit_release(
                 "have different ids. If an id has rows in several weeks, give one table per "
                 "release, in the same order"
             )
-        tables: Iterable[pd.DataFrame] = [features] * len(releases)
+        tables = iter([features] * len(releases))
     else:
-        tables = features
+        tables = iter(features)
     # Counts of two classes are of one of them now, and were of both.
     kinds = {
         (each.classes, each.pairs, each.clusters is None and type(each.mechanism))
@@ -700,12 +700,11 @@ def fit_release(
     first = releases[0]
     if first.pairs and (len(releases) > 1 or estimator is not None):
         raise ValueError("a reward is fitted to one release of pairs, without another estimator")
-    given = iter(tables)
     found = [
         _known_of(release, table, parts=len(releases), seed=seed)
-        for release, table in zip(releases, given, strict=False)
+        for release, table in zip(releases, tables, strict=False)
     ]
-    more = next(given, None) is not None
+    more = next(tables, None) is not None
     if more or len(found) < len(releases):
         raise ValueError(
             f"{'more' if more else 'fewer'} tables of features are given than the {len(releases)} "

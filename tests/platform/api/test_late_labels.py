@@ -21,6 +21,7 @@ from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.report.ledger import vault_ledger
 from labeldp.platform.vault.shared_vault import SharedVault
+from tests.platform.api.asked import ASKED, COLUMNS
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import words
 from tests.test_commands import commands
@@ -30,8 +31,6 @@ PAGE = [
     for each in commands()
     if each.page == "docs/late_labels.md" and each.line.startswith("labeldp ")
 ]
-ASKED: dict[str, Any] = {"id_column": "id", "classes": ("no", "yes")}
-COLUMNS: dict[str, Any] = {"id_column": "id", "label_column": "bought"}
 #: `labeldp` in a process that ends at a point of its way.
 KILLED = """
 import os, signal, sys
@@ -123,7 +122,7 @@ def test_a_model_learns_from_several_weeks(method: str) -> None:
         features, labels = a_week(first, 1000, seed=week)
         # Weeks differ in their units, so that only its own preparation reads a week's sums.
         features["a"] += 10 * week
-        request = write_request(features, f"q{week}", method=method, **ASKED)
+        request = write_request(features, f"q{week}", **{**ASKED, "method": method})
         given: dict[str, Any] = {**COLUMNS, "epsilon": 2.0 + week, "vault": vault}
         found = answer(labels, request, f"r{week}", **given)
         assert found.known == (0, 500)[week]

@@ -85,6 +85,8 @@ def test_fits_with_one_vault_read_one_release_and_others_add_up() -> None:
     LabelPrivateRegressor(1.0, **given).fit(rows, amounts)
     again = LabelPrivateRegressor(1.0, estimator=Ridge(), **given).fit(rows, amounts)
     assert not again.ledger_[0].new and again.total_epsilon_ == pytest.approx(1.0, rel=1e-9)
+    with pytest.raises(ValueError, match="vault is 3; give a SharedVault, a folder, or None"):
+        LabelPrivateRegressor(**{**given, "vault": 3}).fit(rows, amounts)
     other = LabelPrivateRegressor(1.0, method="unbiased", **given).fit(rows, amounts)
     assert 1.9 < other.total_epsilon_ <= 2.0 + 1e-9
     folds = KFold(3, shuffle=True, random_state=0)
@@ -126,8 +128,6 @@ def test_a_missing_amount_is_refused_by_its_row_alone() -> None:
     refused(model, rows, amounts, says=r"contains NaN|amount 7 is missing")
     texts = np.where(np.arange(50) == 7, "4711 dollars", amounts.astype(str))
     refused(model, rows, texts, says=r"^y row 7 \(and 0 more\) is not a number")
-    with pytest.raises(ValueError, match="vault is 3; give a SharedVault, a folder, or None"):
-        model.set_params(vault=3).fit(rows, amounts)
 
 
 def test_amounts_may_be_texts_in_part() -> None:
