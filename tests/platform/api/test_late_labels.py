@@ -177,7 +177,7 @@ def test_fits_of_a_vault_with_names_have_cohorts() -> None:
     fit(0)
     fit(60)
     fit(60, noise_seed=3)
-    found = vault_ledger("vault")
+    found = vault_ledger(Path("vault"))
     assert found["epsilon"] == 3.0 and found["delta"] == 0.0
     names = ("release", "people", "epsilon_least", "epsilon_most")
     cohorts = [tuple(each[name] for name in names) for each in found["cohorts"]]
