@@ -218,6 +218,14 @@ def near_miss(given: str, known: Iterable[str]) -> str:
     return f"known are {', '.join(names)}"
 
 
+def check_name(known: Iterable[str], **values: object) -> None:
+    """Refuse a value that is none of these names, with a hint at those that may be meant."""
+    names = list(known)
+    for name, value in values.items():
+        if value not in names:
+            raise ValueError(f"{name} is {value!r}; {near_miss(str(value), names)}")
+
+
 class ModelName(StrEnum):
     """The network; `width` has its own meaning in each.
 

@@ -29,15 +29,14 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from labeldp import install_hint
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
-from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
+from labeldp.platform.api.label_release import mechanism_for
+from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_matrix, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
-from labeldp.platform.api.process_ledger import all_numbers
 from labeldp.platform.settings.configuration import TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (
     AUTO,
@@ -51,7 +50,8 @@ from labeldp.platform.settings.methods import (
 )
 from labeldp.platform.settings.metrics import mixture_text
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
-from labeldp.trainers.base import near_miss
+from labeldp.trainers.base import check_name, near_miss
+from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.methods.any_model import check_learner, named_estimator
 from labeldp.trainers.methods.settings import NETWORK, STACKED, PriorSource
@@ -166,22 +166,20 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 for all labels of a person together (docs/persons.md).
         """
         self._check_price()
-        _validate.whole(canaries=self.canaries)
-        rows_of_x, labels, account = self._checked(X, y, what="a label", groups=groups)
+        rows_of_x, labels, account = self._checked(X, y, groups=groups, names=rows)
         stated = self._shared().classes if self.classes is None else self.classes
         if isinstance(stated, str) and stated == fitting.PUBLISH:
             check_classification_targets(labels)  # of secret ones it would tell
         classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
         named_columns = bool(account.columns)
-        stacks = self._stacks() and (is_table(rows_of_x) or len(rows_of_x.shape) == 2)
+        stacks = self._stacks() and len(rows_of_x.shape) == 2
         # Numbers without names may be pixels or embeddings, of which a network tells many classes
         # apart.
-        named = named_columns or issparse(rows_of_x) or bool(self.settings)
-        unnamed = stacks and not named and len(classes) >= NETWORK_CLASSES
+        described = named_columns or issparse(rows_of_x) or bool(self.settings)
+        unnamed = stacks and not described and len(classes) >= NETWORK_CLASSES
         stacks = stacks and not unnamed
-        numbers = not is_table(rows_of_x) or all_numbers(rows_of_x)
-        columns = rows_of_x.shape[1] if numbers else None
+        columns = rows_of_x.shape[1] if is_matrix(rows_of_x) else None
         method, reason = self._method(
             len(classes), shape=(len(places), columns), persons=groups is not None, stacks=stacks
         )
@@ -200,22 +198,20 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         if self.estimator is not None:
             check_learner(self.estimator)
         grouped = self._grouped(groups, method, account, len(places))
-        every = rows_of_x
         rows_of_x = grouped.rows_of(rows_of_x)
         places = grouped.rows_of(places)
         most = grouped.most
         models: Sequence[Any] = (*self._models(), *([NETWORK] if unnamed else []))
         # Boosting fits all numbers, and takes the longest.
-        rehearsed = [
-            each for each in models if not (isinstance(each, str) and each == "boosting")
-        ] or models
+        rehearsed = [each for each in models if each != "boosting"] or models
         tell = fitting.teller(verbose=self.verbose)
         tell(f"{method.name}: preparing {len(places):,} rows")
         learner = self.estimator
         if stacks and self.method == AUTO and method.name == "moment_labels" and groups is None:
             learner = named_estimator("boosting", rows=len(places), seed=0)
         by_numbers = stacked or learner is not None
-        text = fitting.text_columns(self.text)
+        check_name(TextColumns, text=self.text)
+        text = TextColumns(self.text)
         how: Any = {"num_classes": len(classes), "keep": self.keep or (), "text": text}
         if by_numbers:
             data: Any = fitting.number_rows(rows_of_x, **how, own=not stacked)
@@ -240,16 +236,15 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                     config, data=some, labels=fit_labels, tell=tell, epochs=epochs
                 )
             mixed = [
-                network_fits().in_stack(config, epochs=epochs)
-                if isinstance(each, str) and each == NETWORK
-                else each
+                network_fits().in_stack(config, epochs=epochs) if each == NETWORK else each
                 for each in (models if epochs is None else rehearsed)
             ]
+            delta = config.trainer.delta if not method.pure else 0.0
+            share = self.epsilon / most
             predictor, figures = fitting.fit_estimator(
                 learner,
-                method,
-                epsilon=self.epsilon / most,
-                delta=config.trainer.delta if not method.pure else 0.0,
+                mechanism_for(method.release, epsilon=share, delta=delta, num_classes=len(classes)),
+                delta=delta,
                 data=some,
                 labels=fit_labels,
                 seed=config.seed,
@@ -271,13 +266,10 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         with self._paying(
             account,
             places,
-            every,
-            rows,
             num_classes=len(classes),
             delta=most * config.trainer.delta,
             classes=repr(classes.tolist()),
             fingerprint=data.fingerprint,
-            canaries=self.canaries,
         ) as fit_labels:
             if isinstance(stated, str) and stated == fitting.PUBLISH:
                 fit_labels.release(PublishedClasses(num_classes=len(classes)))
@@ -298,9 +290,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 delta=self.delta_,
                 num_classes=len(classes),
                 **class_facts(classes),
-                data_name=data.name,
                 fingerprint=data.fingerprint,
-                trial="",
                 seed=config.seed,
                 noise=self._noise().kind,
                 provenance=provenance_of(config, NO_OUTSIDE_DATA),
@@ -357,16 +347,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
     def predict_proba(self, X: object) -> NDArray[np.float32]:
         """Return probabilities of `classes_` [N, K] for raw rows X [N, ...]."""
         check_is_fitted(self, "model_")
-        found: NDArray[np.float32] = self.model_.predict_proba(
-            self._rows_to_predict(X, self.model_.preprocessing)
-        )
-        return found
+        return self.model_.predict_proba(self._rows_to_predict(X, self.model_.preprocessing))
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the likeliest class [N] of raw rows X [N, ...]."""
-        likeliest = self.predict_proba(X).argmax(1)
-        chosen: NDArray[Any] = self.classes_[likeliest]
-        return chosen
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of right predictions of X; y are public labels, and no tokens."""

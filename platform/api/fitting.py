@@ -16,7 +16,7 @@ from collections import UserDict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -28,13 +28,12 @@ from labeldp.mechanisms._validate import as_numpy, is_torch
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget, shown, total_of_prices
 from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.platform.api.label_release import listed_classes, mechanism_for
+from labeldp.platform.api.label_release import listed_classes
 from labeldp.platform.api.process_ledger import PrivacyAddsUp, PrivacyNotCounted, all_numbers
 from labeldp.platform.settings.configuration import TrialConfig, flatten, with_changes
 from labeldp.platform.settings.methods import NamedMethod
 from labeldp.platform.vault.label_home import SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault
-from labeldp.trainers.base import near_miss
 from labeldp.trainers.data.columns import TextColumns, by_name, is_number
 from labeldp.trainers.data.own_data import own_rows
 from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing, SparseColumns
@@ -89,11 +88,14 @@ def refuse_unusable(labels: Any, *, amounts: bool) -> None:
         raise ValueError("y holds records, or values of another kind; give texts or numbers")
     # Amounts that are missing or infinite are refused as such.
     if plain.dtype.kind in ("O" if amounts else "Of") and plain.ndim == 1:
-        missing = np.flatnonzero(pd.isna(plain))
-        if len(missing):
-            raise ValueError(
-                f"y row {missing[0]} (and {len(missing) - 1} more) has no label; leave it out"
-            )
+        _refuse_rows(pd.isna(plain), "has no label; leave it out")
+
+
+def _refuse_rows(wrong: Any, why: str) -> None:
+    """Refuse labels for the rows that are `wrong` [N], without a look at what they say."""
+    rows = np.flatnonzero(wrong)
+    if len(rows):
+        raise ValueError(f"y row {rows[0]} (and {len(rows) - 1} more) {why}")
 
 
 def readable(rows: Any) -> Any:
@@ -141,13 +143,6 @@ def readable(rows: Any) -> Any:
     return rows
 
 
-def text_columns(text: str) -> TextColumns:
-    """Return what becomes of columns of sentences, as a user names it."""
-    if text not in list(TextColumns):
-        raise ValueError(f"text is {text!r}; {near_miss(str(text), list(TextColumns))}")
-    return TextColumns(text)
-
-
 def _texts(rows: Any) -> pd.DataFrame | None:
     """Return texts [N] as a table of one column; None where X is something else."""
     if len(np.shape(rows)) != 1 if hasattr(rows, "shape") else not isinstance(rows, list | tuple):
@@ -168,12 +163,8 @@ def _refuse_texts(amounts: object) -> None:
         raise ValueError("y holds dates or durations; amounts are numbers: give days or seconds")
     column = plain.ndim > 0 and plain.size == len(plain)
     values = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
-    texts = ((row, each) for row, each in enumerate(values) if isinstance(each, str | bytes))
-    wrong = [row for row, text in texts if not is_number(text)]
-    if wrong:
-        raise ValueError(
-            f"y row {wrong[0]} (and {len(wrong) - 1} more) is not a number; amounts are numbers"
-        )
+    texts = [isinstance(each, str | bytes) and not is_number(each) for each in values]
+    _refuse_rows(texts, "is not a number; amounts are numbers")
 
 
 def stated_classes(classes: object, labels: NDArray[Any]) -> NDArray[Any]:
@@ -235,13 +226,11 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
         places = order[np.searchsorted(classes, labels, sorter=order).clip(max=len(classes) - 1)]
     except TypeError as error:
         raise ValueError("y holds values of several kinds; give labels of one kind") from error
-    unseen = np.flatnonzero(classes[places] != labels)
-    if len(unseen):
-        raise ValueError(
-            f"y row {unseen[0]} (and {len(unseen) - 1} more) is not one of the {len(classes)} "
-            "stated classes; the label is secret and not shown: add its class to classes=, or "
-            "correct the row"
-        )
+    _refuse_rows(
+        classes[places] != labels,
+        f"is not one of the {len(classes)} stated classes; the label is secret and not shown: add "
+        "its class to classes=, or correct the row",
+    )
     return np.asarray(places, np.int64)
 
 
@@ -369,8 +358,6 @@ class NumberRows:
         preprocessing: Makes `train_features` of X.
     """
 
-    name: ClassVar[str] = "own"
-
     num_classes: int
     train_features: Any
     scaled: NDArray[np.float32]
@@ -477,30 +464,22 @@ def rehearse(
 
 def fit_estimator(
     estimator: object,
-    method: NamedMethod,
+    mechanism: Any,
     *,
-    epsilon: float,
     delta: float,
     data: NumberRows,
     labels: FitLabels,
     seed: int,
     **how: Any,
 ) -> tuple[Predictor, Mapping[str, float]]:
-    """Return a model that learned from one release of the labels.
+    """Return a model that learned from one release of the labels, and figures for their owner.
 
-    Args:
-        estimator: A classifier of scikit-learn's kind; None for a stack.
-        method: The method, which says what is released.
-        epsilon: Price of the release for each label.
-        delta: Its delta.
-        data: Public rows.
-        labels: The labels, which release once and charge for it.
-        seed: Seed of training, not of the noise.
-        how: As in `fit_and_predict`.
+    `estimator` is a classifier of scikit-learn's kind, and None for a stack; `delta` is at which
+    the release is priced; `seed` is of training, not of the noise; `how` is as in
+    `fit_and_predict`.
     """
     rows = data.train_features
     classes = data.num_classes
-    mechanism = mechanism_for(method.release, epsilon=epsilon, delta=delta, num_classes=classes)
     predictor: Predictor
     if isinstance(mechanism, LabelMoments):
         places = some_of(len(rows), seed=seed)
@@ -514,11 +493,8 @@ def fit_estimator(
         else:
             fitted = fit_to_evidence(estimator, rows, evidence, seed=seed, **how)
             predictor = EstimatorPredictor(estimator=fitted, num_classes=classes)
-
-    def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-        return predictor.predict(rows[places])
-
-    return predictor, labels.figures(probabilities, delta=delta)
+    figures = labels.figures(lambda places: predictor.predict(rows[places]), delta=delta)
+    return predictor, figures
 
 
 def teller(*, verbose: bool) -> Callable[[str], None]:

@@ -31,7 +31,7 @@ from labeldp.mechanisms.randomness import SecureEntropy
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api.process_ledger import PaidRelease, line_of
 from labeldp.platform.settings.methods import RELEASED
-from labeldp.trainers.base import near_miss
+from labeldp.trainers.base import check_name, near_miss
 from labeldp.trainers.data.columns import class_name, class_places
 
 #: Releases of each label by itself, which need no features.
@@ -211,14 +211,12 @@ def privatize(
         task: "classes", or "preference": labels are truth values, whether a is preferred to b, and
             `values` are 1 and 0, wrong with the probability `flip_probability`.
     """
-    if task not in ("classes", "preference"):
-        raise ValueError(f"task is {task!r}; {near_miss(str(task), ('classes', 'preference'))}")
+    check_name(("classes", "preference"), task=task)
     if task == "preference":
         labels = choices_of(labels)
         classes = 2
         method = "randomized_response"
-    if method not in SINGLE:
-        raise ValueError(f"method is {method!r}; {near_miss(str(method), SINGLE)}")
+    check_name(SINGLE, method=method)
     _validate.positive(epsilon=epsilon)
     _validate.delta(delta)
     names = listed_classes(classes)

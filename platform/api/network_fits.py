@@ -3,9 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from labeldp.platform.settings.configuration import TrialConfig
 from labeldp.platform.vault.shared_vault import FitLabels
@@ -97,10 +95,8 @@ def fit(
                 f"method {config.method!r} keeps no model; take another one, or give its trainer "
                 "a predictor"
             )
-
-        def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-            rows = data.train_features[torch.from_numpy(places)]
-            found: NDArray[np.float32] = predictor.predict(rows)
-            return found
-
-        return predictor, data.preprocessing, labels.figures(probabilities, delta=settings.delta)
+        rows = data.train_features
+        figures = labels.figures(
+            lambda places: predictor.predict(rows[torch.from_numpy(places)]), delta=settings.delta
+        )
+        return predictor, data.preprocessing, figures

@@ -69,9 +69,7 @@ TAKEN: Any = {"dtype": "numeric", "accept_sparse": "csr", "ensure_all_finite": "
 
 #: They hand labels on, but score models with those of other rows.
 _SEARCHES = (GridSearchCV, RandomizedSearchCV)
-_VALIDATIONS: dict[CodeType, str] = {
-    inspect.unwrap(each).__code__: each.__name__ for each in (cross_validate, cross_val_score)
-}
+_VALIDATIONS = {inspect.unwrap(each).__code__ for each in (cross_validate, cross_val_score)}
 #: They hand labels on: by the exact type, since a subclass may do anything.
 _HANDING_ON = {
     *_SEARCHES,
@@ -136,7 +134,7 @@ def handed_labels(model: object, *, cloned: bool) -> "FitAccount":
             if isinstance(wrapper, _SEARCHES):
                 scored_by = type(wrapper).__name__
         elif code in _VALIDATIONS:
-            scored_by = _VALIDATIONS[code]
+            scored_by = code.co_name
             unknown = ""
         elif module.startswith(("sklearn.", "imblearn.")) and not module.startswith(_MACHINERY):
             unknown = code.co_name
@@ -231,6 +229,7 @@ class FitAccount:
     Attributes:
         transformed: Whether X comes out of a pipeline, so that its rows name nobody.
         uncounted: What true labels decided beside the fit, in words; empty for nothing.
+        given: X as the user gave it, and names of its rows, until their digests are made.
         columns: Names of a table's columns; empty for other features.
         rows_of_vault: Row of each token in its vault [N]; None for labels.
         copies: Whether tokens give a row several times, which pays for each time, as a person does.
@@ -248,6 +247,7 @@ class FitAccount:
 
     transformed: bool = False
     uncounted: str = ""
+    given: tuple[Any, Any] = (None, None)
     columns: tuple[str, ...] = ()
     rows_of_vault: NDArray[np.intp] | None = None
     copies: bool = False
@@ -326,6 +326,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
 
     epsilon: float
     delta: float
+    canaries: int = 0
     max_labels_per_person: int
     _account: FitAccount
 
@@ -343,14 +344,14 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         rows: Any,
         y: object,
         *,
-        what: str,
-        groups: object,
+        groups: object = None,
+        names: object = None,
         amounts: bool = False,
         **how: Any,
     ) -> tuple[Any, NDArray[Any], FitAccount]:
         """X to learn from, and the labels [N], as scikit-learn checks them, with their account.
 
-        y are the labels, amounts or not, or tokens; `what` they are for each row.
+        y are the labels, amounts or not, or tokens; `names` are theirs, if no persons pay.
         """
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
@@ -367,7 +368,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         else:
             validate_data(self, rows, y, skip_check_array=True)
             if y is None:
-                raise ValueError(f"y is None; training needs {what} for each row")
+                raise ValueError("y is None; training needs a label, or an amount, for each row")
             found = column_or_1d(y, warn=True)
             check_consistent_length(rows, found)
         # From here on `found` are true labels, and no message may show one.
@@ -376,6 +377,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             fitting.refuse_unusable(found, amounts=amounts)
             known = account.rows_of_vault
             account.copies = groups is None and len(np.unique(known)) < len(known)
+        account.given = (rows, names)
         return rows, found, account
 
     def _payers(self, groups: Any, account: FitAccount, count: int, *, every: bool) -> Groups:
@@ -385,8 +387,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         each time, as a person does.
         """
         named = account.rows_of_vault if account.copies else groups
-        all_rows = every or account.copies
-        most = None if all_rows else self.max_labels_per_person
+        most = None if every or account.copies else self.max_labels_per_person
         account.groups = Groups.of(named, count=count, most=most)
         return account.groups
 
@@ -442,31 +443,20 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         self,
         account: FitAccount,
         labels: NDArray[Any],
-        rows_of_x: Any,
-        names: Any,
         *,
         num_classes: int,
         classes: str,
         fingerprint: str,
         delta: float,
-        canaries: int = 0,
     ) -> Iterator[FitLabels]:
-        """Lock the labels of a fit away, count what releases cost, and set the fit's price.
+        """Lock the labels [N] of a fit away, count what releases cost, and set the fit's price.
 
         It warns where a total leaves something out. That these labels had paid before is for
-        `_tell_price`.
-
-        Args:
-            account: What the fit has paid and will pay; it gets the payers.
-            labels: The labels [N].
-            rows_of_x: Rows that the user gave [N], by which fits of this process add up.
-            names: Names of the labels [N], if no persons pay; None for their positions.
-            num_classes: K of the labels.
-            classes: The classes as a text, which is a part of the vault's identity.
-            fingerprint: Of the public rows.
-            delta: At which releases are priced that are not pure.
-            canaries: Number of canaries to plant.
+        `_tell_price`. The `classes` as a text are a part of the vault's identity, `fingerprint` is
+        of the public rows, and releases that are not pure are priced at `delta`.
         """
+        rows_of_x, names = account.given
+        account.given = (None, None)  # the estimator keeps neither
         digest = fitting.digest_of(fingerprint, rows_of_x)
         side = PublicSide(rows=digest, classes=classes, num_labels=len(labels))
         side = self._side(account, rows_of_x, names, side)
@@ -478,8 +468,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         with vault.alone():
             fit_labels = FitLabels(
                 secret,
-                audit=AuditSettings(canaries=canaries, coin_canaries=canaries)
-                if canaries
+                audit=AuditSettings(canaries=self.canaries, coin_canaries=self.canaries)
+                if self.canaries
                 else None,
                 fingerprint=fingerprint,
                 side=side,
@@ -535,9 +525,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             if type(getattr(self, name)) not in (int, float):  # a fit changes no other parameter
                 setattr(self, name, _validate.plain(getattr(self, name)))
         _validate.positive(epsilon=self.epsilon)
-        _validate.number(delta=self.delta)
-        if not 0 <= self.delta < 1:
-            raise ValueError(f"delta is {self.delta}; it must lie in [0, 1), and far below 1/N")
+        _validate.delta(self.delta)
+        _validate.whole(canaries=self.canaries)
 
     def _audited(self, figures: Mapping[str, float], near: FitLabels) -> None:
         """Set the findings of attacks by canaries, and apart from them the owner's figures."""

@@ -12,7 +12,7 @@ import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from glob import glob
 from itertools import chain
 from pathlib import Path
@@ -31,7 +31,7 @@ from labeldp.platform.api.label_release import MOST_CLASSES, LabelRelease, mecha
 from labeldp.platform.api.process_ledger import PaidRelease
 from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.vault.witness import Line
-from labeldp.trainers.data.files import DRAFT_ENDING, make_folder, open_regular, read_bytes
+from labeldp.trainers.data.files import DRAFT_ENDING, file_digest, make_folder, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.methods.preferences import PairQuestion
 from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
@@ -54,31 +54,41 @@ class FileNotAsWritten(ValueError):
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Request:
-    """A request of the party with features.
+class _Asked:
+    """What a request asks, and its release repeats.
 
     Attributes:
         ids: Whose labels, as text, each once [N].
-        weights: Of the sums, in units of the question [N, M]; None without sums.
+        question: Of the sums; None without sums.
         clusters: Numbers of the groups whose labels are counted [N]; None without counts.
-        prior: Of each label in whole shares of `PRIOR_STEPS` [N, K]; None for a flat one.
-        digest: Of the whole request.
         columns: Names of the features that sums are of, in order; empty without sums.
         pairs: Whether it is for choices between pairs.
+    """
+
+    id_column: str
+    ids: NDArray[np.str_]
+    question: SumQuestion | PairQuestion | None
+    clusters: NDArray[np.uint32] | None
+    columns: tuple[str, ...]
+    pairs: bool
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Request(_Asked):
+    """A request of the party with features.
+
+    Attributes:
+        weights: Of the sums, in units of the question [N, M]; None without sums.
+        prior: Of each label in whole shares of `PRIOR_STEPS` [N, K]; None for a flat one.
+        digest: Of the whole request.
     """
 
     folder: Path
     method: str
     classes: tuple[str, ...]
-    id_column: str
-    ids: NDArray[np.str_]
     weights: NDArray[np.int8] | None
-    question: SumQuestion | PairQuestion | None
-    clusters: NDArray[np.uint32] | None
     prior: NDArray[np.uint16] | None
     digest: str
-    columns: tuple[str, ...] = ()
-    pairs: bool = False
 
     def public(
         self, groups: Groups
@@ -116,24 +126,18 @@ class Request:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class PartyRelease(LabelRelease):
+class PartyRelease(_Asked, LabelRelease):
     """A release with the ids that it speaks of [N], and the question that it answers.
 
     `shares` [N] shortened the rows of the question, where persons have several. `mark` names its
-    vault and line there (`SharedVault.mark`). Of sums, `columns` are those of its request, and
-    `row_marks` [M] tell whether rows are those of its sums.
+    vault and line there (`SharedVault.mark`). Of sums, `row_marks` [M] tell whether rows are those
+    of its sums.
     """
 
-    ids: NDArray[np.str_]
-    id_column: str
-    question: SumQuestion | PairQuestion | None
-    clusters: NDArray[np.uint32] | None
     length: float
-    shares: NDArray[np.float32] | None = None
-    mark: Mapping[str, str] = field(default_factory=dict)
-    columns: tuple[str, ...] = ()
-    row_marks: NDArray[np.float32] | None = None
-    pairs: bool = False
+    shares: NDArray[np.float32] | None
+    mark: Mapping[str, str]
+    row_marks: NDArray[np.float32] | None
 
     def soft_labels_of(
         self, rows: NDArray[np.floating], places: NDArray[np.intp]
@@ -159,59 +163,41 @@ def read_request(folder: str | Path) -> Request:
     """Return a request, or refuse one that was altered or is too large."""
     place = Path(folder)
     with _as_written(place, REQUEST):
-        facts, ids, arrays = read_folder(place, REQUEST)
-        classes = tuple(map(str, facts.get("classes", ())))
-        method = str(facts.get("method"))
-        pairs = facts.get("pairs") is True
-        _check_names(place, ids, classes)
+        facts, arrays, asked, values = _opened(place, REQUEST)
+        method = facts["method"]
         if method not in RELEASED:
             raise FileNotAsWritten(
                 f"{place} requests method {method!r}; an answer takes one of {', '.join(RELEASED)}"
             )
-        weights = arrays.get("weights")
-        question = None
-        prior = arrays.get("prior")
-        clusters = arrays.get("clusters")
         for needs, name in (("moments", "weights"), ("clusters", "clusters")):
             if (method == needs) != (name in arrays):
                 raise FileNotAsWritten(f"{place}: {needs} need {name}, and {method} takes none")
-        sums = 0
-        most = _MOST_DIRECTIONS
-        if weights is not None:
-            question = (PairQuestion if pairs else SumQuestion).of_arrays(arrays)
-            sums = len(question.units)
-            _expect(place, weights, np.uint8, (len(ids), (sums + 1) // 2))
-        if clusters is not None:
-            _expect(place, clusters, np.uint32, (len(ids),))
-            sums = int(clusters.max()) + 1
-            most = min(most, len(ids))
-        if sums > most:
-            raise FileNotAsWritten(
-                f"{place} requests {sums:,} sums or counts; the most is {most:,}"
-            )
-        if prior is not None:
-            _expect(place, prior, np.uint16, (len(ids), len(classes)))
+        labels = len(asked["ids"])
+        if (weights := arrays.get("weights")) is not None:
+            _expect(place, weights, np.uint8, (labels, (values + 1) // 2))
+            weights = unpacked(weights, values)
+        if (prior := arrays.get("prior")) is not None:
+            _expect(place, prior, np.uint16, (labels, len(asked["classes"])))
         return Request(
+            **asked,
             folder=place,
             method=method,
-            classes=classes,
-            id_column=str(facts.get("id_column")),
-            ids=ids,
-            weights=None if weights is None else unpacked(weights, sums),
-            question=question,
-            clusters=clusters,
+            weights=weights,
             prior=prior,
             digest=facts["digest"],
-            columns=tuple(map(str, facts.get("columns", ()))),
-            pairs=pairs,
         )
 
 
-def _check_names(place: Path, ids: NDArray[np.str_], classes: Sequence[str]) -> None:
-    """Refuse ids or classes that are none, double or too many.
+def _opened(
+    place: Path, name: str
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]], dict[str, Any], int]:
+    """Return facts and arrays; the classes and what `_Asked` has; and the number of values.
 
-    Before any array is used whose size they state: the file comes from another party.
+    Ids or classes that are none, double or too many are refused before any array is used whose size
+    they state: the file comes from another party.
     """
+    facts, ids, arrays = read_folder(place, name)
+    classes = tuple(map(str, facts["classes"]))
     if not 2 <= len(set(classes)) == len(classes) <= MOST_CLASSES:
         raise FileNotAsWritten(
             f"{place} names {len(classes)} classes, {len(set(classes))} of them different; labels "
@@ -219,6 +205,30 @@ def _check_names(place: Path, ids: NDArray[np.str_], classes: Sequence[str]) -> 
         )
     if not len(ids) or len(np.unique(ids)) < len(ids) or not all(ids):
         raise FileNotAsWritten(f"{place} has an id twice, or none; each label is requested once")
+    pairs = facts.get("pairs") is True
+    question = None
+    values = len(ids)
+    most = values
+    if facts["method"] == "moments":
+        question = (PairQuestion if pairs else SumQuestion).of_arrays(arrays)
+        values = len(question.units)
+        most = _MOST_DIRECTIONS
+    if (clusters := arrays.get("clusters")) is not None:
+        _expect(place, clusters, np.uint32, (len(ids),))
+        values = int(clusters.max()) + 1
+        most = min(_MOST_DIRECTIONS, len(ids))
+    if values > most:
+        raise FileNotAsWritten(f"{place} is of {values:,} sums or counts; the most is {most:,}")
+    asked = {
+        "classes": classes,
+        "id_column": str(facts["id_column"]),
+        "ids": ids,
+        "question": question,
+        "clusters": clusters,
+        "columns": tuple(map(str, facts.get("columns", ()))),
+        "pairs": pairs,
+    }
+    return facts, arrays, asked, values
 
 
 def _expect(place: Path, array: NDArray[Any], kind: Any, shape: tuple[int, ...]) -> None:
@@ -314,13 +324,12 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
     """Return a release, or refuse one that is not as it was written."""
     place = Path(folder)
     with _as_written(place, RELEASE):
-        facts, ids, arrays = read_folder(place, RELEASE)
-        classes = tuple(facts["classes"])
-        _check_names(place, ids, classes)
-        pairs = facts.get("pairs") is True
+        facts, arrays, asked, expected = _opened(place, RELEASE)
+        classes = asked["classes"]
+        labels = len(asked["ids"])
         values = arrays["values"]
         length = float(facts["length"])
-        payers = int(facts.get("payers", len(ids)))
+        payers = int(facts.get("payers", labels))
         mark = facts["ledger"]
         if not (0 < length < math.inf and payers > 0 and mark.keys() in (set(), {"vault", "line"})):
             raise FileNotAsWritten(
@@ -337,22 +346,14 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
         if facts["method"] == "clusters" and facts["mechanism"] == ClusterHistograms.__name__:
             mechanism = ClusterHistograms(epsilon=mechanism.epsilon, num_classes=len(classes))
         if facts["method"] in ("subset", "stages"):
-            _expect(place, values, np.uint8, (len(ids), (len(classes) + 7) // 8))
+            _expect(place, values, np.uint8, (labels, (len(classes) + 7) // 8))
             values = np.unpackbits(values, axis=1, count=len(classes)).astype(bool)
-        clusters = arrays.get("clusters")
-        expected = len(ids)
-        question = None
         row_marks = None
         if facts["method"] == "moments":
-            question = (PairQuestion if pairs else SumQuestion).of_arrays(arrays)
-            expected = len(question.units)
             row_marks = arrays["row_marks"]
             _expect(place, row_marks, np.float32, (expected,))
-        if clusters is not None:
-            _expect(place, clusters, np.uint32, (len(ids),))
-            expected = int(clusters.max()) + 1
         if (shares := arrays.get("shares")) is not None:
-            _expect(place, shares, np.float32, (len(ids),))
+            _expect(place, shares, np.float32, (labels,))
         shape = (
             (expected,) if facts["method"] == "randomized_response" else (expected, len(classes))
         )
@@ -372,20 +373,14 @@ def read_release(folder: str | os.PathLike[str]) -> PartyRelease:
             new=False,
         )
         return PartyRelease(
+            **asked,
             mechanism=mechanism,
             values=values,
-            classes=classes,
             ledger=(line,),
-            ids=ids,
-            id_column=facts["id_column"],
-            question=question,
-            clusters=clusters,
             length=length,
             shares=shares,
             mark=mark,
-            columns=tuple(map(str, facts.get("columns", ()))),
             row_marks=row_marks,
-            pairs=pairs,
         )
 
 
@@ -475,7 +470,8 @@ def write_folder(
     with (folder / _ARRAYS).open("wb") as opened:
         # NumPy's types take one of the arrays for `allow_pickle`.
         np.savez(opened, ids=np.char.encode(ids, "utf-8"), **arrays)  # type: ignore[arg-type]
-    described = {"format": FORMAT, **facts, "arrays": _digest(folder / _ARRAYS)}
+    digest = file_digest(folder / _ARRAYS, most_bytes=_MOST_BYTES)
+    described = {"format": FORMAT, **facts, "arrays": digest}
     described["digest"] = _digest_of(described)
     (folder / name).write_text(json.dumps(described, indent=1) + "\n")
 
@@ -492,7 +488,7 @@ def read_folder(
         )
     for path, then, now in (
         (folder / name, stated, _digest_of(facts)),
-        (folder / _ARRAYS, facts["arrays"], _digest(folder / _ARRAYS)),
+        (folder / _ARRAYS, facts["arrays"], file_digest(folder / _ARRAYS, most_bytes=_MOST_BYTES)),
     ):
         if then != now:
             raise FileNotAsWritten(f"{path} was altered; get it from its writer again")
@@ -515,11 +511,6 @@ def _as_written(folder: Path, name: str) -> Iterator[None]:
         raise FileNotAsWritten(
             f"{folder} can't be read as a folder with {name} ({type(error).__name__}: {error})"
         ) from error
-
-
-def _digest(path: Path) -> str:
-    with open_regular(path, most_bytes=_MOST_BYTES) as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _digest_of(facts: Mapping[str, Any]) -> str:

@@ -78,9 +78,7 @@ class PredictionSets(PaysForLabels):
             raise ValueError(
                 f"model is {self.model!r}; give a fitted model, whose sets are to be predicted"
             )
-        rows_of_x, labels, account = self._checked(
-            X, y, what="a label", groups=None, amounts=not self._of_classes
-        )
+        _, labels, account = self._checked(X, y, names=rows, amounts=not self._of_classes)
         self._payers(None, account, len(labels), every=True)  # a row given twice pays twice
         predicted = self._predicted(X)
         if self._of_classes:
@@ -99,8 +97,6 @@ class PredictionSets(PaysForLabels):
         with self._paying(
             account,
             np.searchsorted(thresholds, scores).astype(np.int64),
-            rows_of_x,
-            rows,
             num_classes=CANDIDATES,
             delta=0.0,
             classes=f"sets of predictions {digest}",

@@ -25,14 +25,13 @@ from scipy.special import expit
 from sklearn.utils import check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from labeldp.mechanisms import _validate
 from labeldp.mechanisms.persons import Groups
 from labeldp.platform.api import fitting
 from labeldp.platform.api.label_release import choices_of
 from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
 from labeldp.platform.settings.methods import AUTO
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
-from labeldp.trainers.base import near_miss
+from labeldp.trainers.base import check_name
 from labeldp.trainers.methods import preferences as rewards
 
 METHODS = ("sums", "counts", "randomized_response")
@@ -89,11 +88,7 @@ class LabelPrivatePreferences(PaysForLabels):
                 annotator together.
         """
         self._check_price()
-        _validate.whole(canaries=self.canaries)
-        if self.method not in (AUTO, *METHODS):
-            raise ValueError(
-                f"method is {self.method!r}; {near_miss(str(self.method), (AUTO, *METHODS))}"
-            )
+        check_name((AUTO, *METHODS), method=self.method)
         if self.method == "sums" and self.delta == 0:
             raise ValueError(
                 "delta is 0, and sums have Gaussian noise, which holds at a delta above 0 only; "
@@ -105,9 +100,7 @@ class LabelPrivatePreferences(PaysForLabels):
                 "single pairs, which prove nothing of annotators; leave one of them out"
             )
         sides = _sides(A, B)
-        of_pairs, found, account = self._checked(
-            _side_by_side(*sides), prefers_a, what="a choice", groups=groups
-        )
+        _, found, account = self._checked(_side_by_side(*sides), prefers_a, groups=groups)
         choices = choices_of(found)
         both: Any = (
             np.vstack(sides) if not is_table(sides[0]) else pd.concat(sides, ignore_index=True)
@@ -126,13 +119,10 @@ class LabelPrivatePreferences(PaysForLabels):
         with self._paying(
             account,
             choices,
-            of_pairs,
-            None,
             num_classes=2,
             delta=self.delta,
             classes=PublicSide.CHOICES,
             fingerprint=data.fingerprint,
-            canaries=self.canaries,
         ) as labels:
             evidence = plan.read(labels.release(plan.mechanism, *plan.public).values)
         slopes = rewards.fitted(differences, evidence)
@@ -141,10 +131,11 @@ class LabelPrivatePreferences(PaysForLabels):
         self._slopes = slopes
         self._preprocessing: Any = data.preprocessing
 
-        def probabilities(places: NDArray[np.intp]) -> NDArray[np.float32]:
-            return _chances(differences[places] @ slopes)[:, ::-1].astype(np.float32)
-
-        self._audited(labels.figures(probabilities, delta=self.delta), labels)
+        figures = labels.figures(
+            lambda places: _chances(differences[places] @ slopes)[:, ::-1].astype(np.float32),
+            delta=self.delta,
+        )
+        self._audited(figures, labels)
         self._tell_price()
         return self
 

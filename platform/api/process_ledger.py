@@ -246,8 +246,7 @@ def _of_column(column: "pd.Series[Any]") -> Digests:
     texts = np.array([isinstance(value, str) for value in known])
     found = _of_numbers([math.nan if isinstance(value, str) else value for value in known])
     found[texts] = text_digests(value for value in known if isinstance(value, str))
-    digests: Digests = found[places]
-    return digests
+    return np.asarray(found[places])
 
 
 def _of_numbers(numbers: object) -> Digests:

@@ -26,7 +26,8 @@ from labeldp.mechanisms.amounts import LEVELS, to_levels
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
-from labeldp.trainers.base import near_miss
+from labeldp.trainers.base import check_name
+from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.preprocessing import dense_of
 from labeldp.trainers.methods.amounts import default_regressor, requested
 from labeldp.trainers.methods.any_model import check_learner
@@ -90,16 +91,23 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         `rows` names each amount's row [N] and `groups` its person, as in
         `LabelPrivateClassifier.fit`.
         """
-        asked = self._checked_method()
-        bounds = self._bounds()
+        self._check_price()
+        check_name(AmountLoss, loss=self.loss)
+        check_name(AmountRelease, method=self.method)
+        check_name(TextColumns, text=self.text)
+        _validate.between(0, 1, quantile=self.quantile)
+        bounds = fitting.stated_bounds(self.bounds)
+        if self.loss == "poisson" and bounds[0] < 0:
+            raise ValueError(
+                f"bounds begin at {bounds[0]:g}; the loss 'poisson' takes amounts from 0 on"
+            )
         rows_of_x, checked, account = self._checked(
-            X, y, what="an amount", groups=groups, amounts=True, y_numeric=True
+            X, y, groups=groups, names=rows, amounts=True, y_numeric=True
         )
         amounts = np.asarray(checked, np.float64)
         levels = to_levels(amounts, bounds=bounds)
-        every = rows_of_x
         method = chosen_release(
-            asked,
+            AmountRelease(self.method),
             epsilon=self.epsilon,
             delta=self.delta,
             loss=AmountLoss(self.loss),
@@ -112,9 +120,10 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         # A part of epsilon may be for a first release: refused here, as no fault of X.
         price = AmountsConfig(release=method, epsilon=self.epsilon / grouped.most, delta=self.delta)
         price.planned_charge(num_classes=LEVELS, seed=0)
-        text = fitting.text_columns(self.text)
         own = self.estimator is not None
-        data = fitting.number_rows(rows_of_x, num_classes=LEVELS, text=text, own=own)
+        data = fitting.number_rows(
+            rows_of_x, num_classes=LEVELS, text=TextColumns(self.text), own=own
+        )
         data = replace(data, train_features=dense_of(data.train_features))
         numbers = data.train_features
         seed = self._seed()
@@ -145,8 +154,6 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         with self._paying(
             account,
             levels,
-            every,
-            rows,
             num_classes=LEVELS,
             delta=self.delta,
             classes=f"amounts in {bounds}",
@@ -171,20 +178,3 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         """Return R squared of the predictions of X; y are public amounts, and no tokens."""
         self._refuse_tokens()
         return float(super().score(X, y, sample_weight))
-
-    def _checked_method(self) -> AmountRelease:
-        self._check_price()
-        for name, known in (("loss", AmountLoss), ("method", AmountRelease)):
-            value = getattr(self, name)
-            if value not in list(known):
-                raise ValueError(f"{name} is {value!r}; {near_miss(str(value), list(known))}")
-        _validate.between(0, 1, quantile=self.quantile)
-        asked = AmountRelease(self.method)
-        chosen_release(asked, epsilon=self.epsilon, delta=self.delta, loss=AmountLoss(self.loss))
-        return asked
-
-    def _bounds(self) -> tuple[float, float]:
-        low, high = fitting.stated_bounds(self.bounds)
-        if self.loss == "poisson" and low < 0:
-            raise ValueError(f"bounds begin at {low:g}; the loss 'poisson' takes amounts from 0 on")
-        return low, high

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from labeldp.mechanisms.ledger import Budget, shown
-from labeldp.platform.records.results import KeptResults, TrialRecord, read_results
+from labeldp.platform.records.results import TrialRecord, read_results
 from labeldp.platform.report.ledger import read_folder, rows, spent_by
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.selection import price_of, within
@@ -50,7 +50,7 @@ class Result:
     folder: Path
 
     def __repr__(self) -> str:
-        kept = self._kept()
+        kept = read_results(self.folder)
         finished = sum(record.finished for record in kept.records.values())
         failed = len(kept.records) - finished
         return f"Result({kept.sweep}: {finished} trials finished, {failed} failed, {self.folder})"
@@ -62,7 +62,7 @@ class Result:
         canaries, outside of the guarantee: remove it before you share a table. `private` includes
         all other columns that are for the labels' owner alone.
         """
-        return trial_table(self._kept().records.values(), private=private)
+        return trial_table(read_results(self.folder).records.values(), private=private)
 
     def best(self, *, at_epsilon: float = float("inf"), by: str | None = None) -> "pd.Series[Any]":
         """Return the table's row of the most accurate settings that cost at most `at_epsilon`.
@@ -74,7 +74,7 @@ class Result:
         Raises:
             ValueError: All trials cost more, or noise would decide the choice.
         """
-        records = list(self._kept().records.values())
+        records = list(read_results(self.folder).records.values())
         finished = [record for record in records if record.finished]
         if at_epsilon < float("inf"):
             account = read_folder(self.folder)
@@ -97,7 +97,7 @@ class Result:
         from labeldp.trainers.models.trained_model import load_model  # it loads torch
 
         named = trial if isinstance(trial, str) else str(trial["trial"])
-        folder = self.folder / "models" / self._kept().trial(named).hash
+        folder = self.folder / "models" / read_results(self.folder).trial(named).hash
         return load_model(folder, allow_code=allow_code)
 
     def ledger(self) -> pd.DataFrame:
@@ -112,9 +112,6 @@ class Result:
         folder = read_folder(self.folder)
         total = spent_by([[folder]], delta=folder.delta)
         return total.epsilon, total.delta
-
-    def _kept(self) -> KeptResults:
-        return read_results(self.folder)
 
 
 def load(folder: str | os.PathLike[str]) -> Result:

@@ -12,10 +12,9 @@ order and of later weeks, add up person by person.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -78,7 +77,6 @@ MOST_MISSING = 0.99
 _FEW = 10
 #: Releases of choices between pairs.
 _OF_PAIRS = ("moments", "randomized_response")
-_PAIRS = {"pairs": True}
 #: Passes on the parts of a request, for the work that is named.
 Progress = Callable[[Iterable[Any], str], Iterable[Any]]
 
@@ -137,7 +135,7 @@ def write_request(
     data = prepared(stacked_sides(features, id_column) if pairs else features, id_column)
     rows = data.scaled
     facts: dict[str, Any] = {"method": method, "classes": names, "id_column": id_column}
-    facts |= _PAIRS if pairs else {}
+    facts |= {"pairs": True} if pairs else {}
     arrays: dict[str, NDArray[Any]] = {}
     chosen = np.arange(len(ids))
     if method == "stages" and not after:
@@ -285,6 +283,7 @@ class _Question:
     delta: float
     absent: int
     relabel: bool
+    progress: Progress
 
     def locked_away(self, store: ReleaseStore) -> LabelVault:
         """Return a vault of the labels."""
@@ -301,6 +300,102 @@ class _Question:
                 "--relabel with each delivery of labels: releases then draw new noise and are "
                 "charged again"
             ) from error
+
+    def priced(self, shared: SharedVault, to: Path | None, budget: float | None) -> Answered:
+        """Return the price.
+
+        All that can be refused is refused here, and the draw is rehearsed on random labels: from
+        here on only a disk can fail.
+        """
+        mechanism = self.mechanism
+        # A relabeled vault has no earlier releases: it is priced as an empty one.
+        store = MemoryStore() if self.relabel else shared.store(self.side, create=False)
+        own = self.locked_away(store)
+        random = np.random.default_rng(0)
+        known = {charge.key for charge in own.charges()}
+        planned: list[Charge] = []
+        for part, indices in self.progress(self.parts, "prices"):
+            public, *_ = part.public(self.groups)
+            # The same code as the draw, on labels of no meaning.
+            generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
+            labels = random.integers(own.num_classes, size=len(part.ids))
+            compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
+            noise = SecureEntropy()
+            planned.append(own.charge_of(mechanism, *public, indices=indices, noise=noise))
+            del public  # the matrix of a large part, which is made again for the draw
+        if to is not None:
+            check_new(to)
+            if shared.folder is not None:
+                shared.refuse_ahead(lines_beside(to, vault=shared.id))
+        # A release that is stored is read again, and costs nothing.
+        new = [charge for charge in planned if charge.key not in known]
+        total, at = shared.total(delta=self.delta, planned=(self.side, new))
+        if new and budget is not None and not Budget(epsilon=budget, delta=at).allows(total):
+            raise BudgetExceeded(
+                budget=Budget(epsilon=budget, delta=at),
+                spent=shared.total(delta=self.delta)[0],
+                requested=total,
+                request=f"{self.parts.first.method} at {self.priced_at:g}",
+            )
+        unit = self.side.unit
+        line = line_of(planned[0], num_labels=own.num_people, delta=self.delta, unit=unit)
+        return Answered(
+            rows=own.num_labels,
+            method=self.parts.first.method,
+            epsilon=line.epsilon,
+            delta=line.delta,
+            new=bool(new),
+            known=shared.paid_before(self.side),
+            total_epsilon=total,
+            total_delta=at,
+            absent=self.absent,
+            vault=None,
+            persons=None if self.groups.persons is None else own.num_people,
+            new_vault=not shared.charges(),
+            unit=unit,
+        )
+
+    def draw(self, shared: SharedVault, to: Path, answered: Answered) -> None:
+        """Draw and charge what was priced, and write the release of each part."""
+        mechanism = self.mechanism
+        payers = answered.persons or answered.rows
+        paying = {} if answered.unit == "label" else {"unit": answered.unit, "payers": payers}
+        with new_folder(to) as draft:
+            # Under the lock, and after all refusals: a relabeled vault draws everything anew.
+            if self.relabel:
+                shared.relabel()
+            own = self.locked_away(shared.store(self.side))
+            for part, indices in self.progress(self.parts, "draws"):
+                public, length, shares = part.public(self.groups)
+                release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
+                facts = {
+                    "method": part.method,
+                    "classes": list(part.classes),
+                    "id_column": part.id_column,
+                    "rows": len(part.ids),
+                    "request": part.digest,
+                    "asked_epsilon": self.priced_at,
+                    **paying,
+                    "epsilon": answered.epsilon,
+                    "delta": answered.delta,
+                    "mechanism": type(mechanism).__name__,
+                    "parameters": parameters_of(mechanism),
+                    "length": length,
+                    "ledger": shared.mark(release.key),
+                    **({"pairs": True} if part.pairs else {}),
+                }
+                arrays = {"values": compact(release.values)}
+                if part.question is not None and part.weights is not None:
+                    facts["columns"] = list(part.columns)
+                    arrays |= part.question.arrays()
+                    arrays["row_marks"] = part.question.marks(part.weights)
+                if part.clusters is not None:
+                    arrays["clusters"] = part.clusters
+                if shares is not None:
+                    arrays["shares"] = shares
+                folder = draft / part.folder.name if len(self.parts) > 1 else draft
+                write_folder(folder, RELEASE, facts, part.ids, arrays)
+            sign_folder(draft)
 
 
 @_validate.plain_numbers
@@ -358,7 +453,6 @@ def answer(
         BudgetExceeded: A label would pay more than the budget.
         ValueError: Something else is refused. Nothing was released, relabeled or written either.
     """
-    _validate.number(most_missing=most_missing)
     if not 0 <= most_missing <= 1:
         raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
     parts = Parts.of(request)
@@ -399,6 +493,7 @@ def answer(
         delta=delta,
         absent=absent,
         relabel=relabel,
+        progress=progress,
     )
     shared = vault if isinstance(vault, SharedVault) else None
     place = Path(shared.name if shared else str(vault)).expanduser().absolute()
@@ -410,15 +505,15 @@ def answer(
     # A dry run changes nothing, so that it needs no lock and no new signature.
     with nullcontext() if out is None or shared is None else shared.alone():
         # A vault that is not there is priced as an empty one, and made when nothing is refused.
-        found = _priced(question, shared or SharedVault(), out, budget, progress)
+        found = question.priced(shared or SharedVault(), out, budget)
         if out is not None and shared is not None:
-            _draw(question, shared, out, found, progress)
+            question.draw(shared, out, found)
     if out is not None and shared is None:
         shared = SharedVault(place, moved=moved)
         with shared.alone():
             if shared.charges():  # another process was first
-                found = _priced(question, shared, out, budget, progress)
-            _draw(question, shared, out, found, progress)
+                found = question.priced(shared, out, budget)
+            question.draw(shared, out, found)
     return replace(found, vault=None if shared and shared.folder is None else str(place))
 
 
@@ -470,116 +565,6 @@ def _payers(
     values = np.stack([text_digests(ids.tolist()), groups.persons.astype(np.uint64)])
     side = replace(side.of_persons(groups), values=values)
     return (parts if groups.kept is None else Parts.of(first.only(groups.kept))), side, groups
-
-
-def _priced(
-    question: _Question,
-    shared: SharedVault,
-    to: Path | None,
-    budget: float | None,
-    progress: Progress,
-) -> Answered:
-    """Return the price.
-
-    All that can be refused is refused here, and the draw is rehearsed on random labels: from here
-    on only a disk can fail.
-    """
-    parts = question.parts
-    groups = question.groups
-    side = question.side
-    mechanism = question.mechanism
-    store = shared.store(side, create=False)
-    # A relabeled vault has no earlier releases: it is priced as an empty one.
-    own = question.locked_away(MemoryStore() if question.relabel else store)
-    random = np.random.default_rng(0)
-    known = {charge.key for charge in own.charges()}
-    planned: list[Charge] = []
-    for part, indices in progress(parts, "prices"):
-        public, *_ = part.public(groups)
-        given: dict[str, Any] = {"indices": indices, "noise": SecureEntropy()}
-        # The same code as the draw, on labels of no meaning.
-        generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
-        labels = random.integers(own.num_classes, size=len(part.ids))
-        compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
-        planned.append(own.charge_of(mechanism, *public, **given))
-        del public  # the matrix of a large part, which is made again for the draw
-    if to is not None:
-        check_new(to)
-        if shared.folder is not None:
-            shared.refuse_ahead(lines_beside(to, vault=shared.id))
-    # A release that is stored is read again, and costs nothing.
-    new = [charge for charge in planned if charge.key not in known]
-    total, at = shared.total(delta=question.delta, planned=(side, new))
-    if new and budget is not None and not Budget(epsilon=budget, delta=at).allows(total):
-        raise BudgetExceeded(
-            budget=Budget(epsilon=budget, delta=at),
-            spent=shared.total(delta=question.delta)[0],
-            requested=total,
-            request=f"{parts.first.method} at {question.priced_at:g}",
-        )
-    unit = question.side.unit
-    line = line_of(planned[0], num_labels=own.num_people, delta=question.delta, unit=unit)
-    return Answered(
-        rows=own.num_labels,
-        method=parts.first.method,
-        epsilon=line.epsilon,
-        delta=line.delta,
-        new=bool(new),
-        known=shared.paid_before(side),
-        total_epsilon=total,
-        total_delta=at,
-        absent=question.absent,
-        vault=None,
-        persons=None if groups.persons is None else own.num_people,
-        new_vault=not shared.charges(),
-        unit=unit,
-    )
-
-
-def _draw(
-    question: _Question, shared: SharedVault, to: Path, answered: Answered, progress: Progress
-) -> None:
-    """Draw and charge what was priced, and write the release of each part."""
-    parts = question.parts
-    mechanism = question.mechanism
-    payers = answered.persons or answered.rows
-    paying = {} if answered.unit == "label" else {"unit": answered.unit, "payers": payers}
-    with new_folder(to) as draft:
-        # Under the lock, and after all refusals: a relabeled vault draws everything anew.
-        if question.relabel:
-            shared.relabel()
-        own = question.locked_away(shared.store(question.side))
-        for part, indices in progress(parts, "draws"):
-            public, length, shares = part.public(question.groups)
-            release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
-            facts = {
-                "method": part.method,
-                "classes": list(part.classes),
-                "id_column": part.id_column,
-                "rows": len(part.ids),
-                "request": part.digest,
-                "asked_epsilon": question.priced_at,
-                **paying,
-                "epsilon": answered.epsilon,
-                "delta": answered.delta,
-                "mechanism": type(mechanism).__name__,
-                "parameters": parameters_of(mechanism),
-                "length": length,
-                "ledger": shared.mark(release.key),
-                **(_PAIRS if part.pairs else {}),
-            }
-            arrays = {"values": compact(release.values)}
-            if part.question is not None and part.weights is not None:
-                facts["columns"] = list(part.columns)
-                arrays |= part.question.arrays()
-                arrays["row_marks"] = part.question.marks(part.weights)
-            if part.clusters is not None:
-                arrays["clusters"] = part.clusters
-            if shares is not None:
-                arrays["shares"] = shares
-            folder = draft / part.folder.name if len(parts) > 1 else draft
-            write_folder(folder, RELEASE, facts, part.ids, arrays)
-        sign_folder(draft)
 
 
 def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
@@ -702,9 +687,9 @@ def fit_release(
                 "have different ids. If an id has rows in several weeks, give one table per "
                 "release, in the same order"
             )
-        tables: Iterable[pd.DataFrame] = [features] * len(releases)
+        tables = iter([features] * len(releases))
     else:
-        tables = features
+        tables = iter(features)
     # Counts of two classes are of one of them now, and were of both.
     kinds = {
         (each.classes, each.pairs, each.clusters is None and type(each.mechanism))
@@ -717,8 +702,14 @@ def fit_release(
         raise ValueError("a reward is fitted to one release of pairs, without another estimator")
     found = [
         _known_of(release, table, parts=len(releases), seed=seed)
-        for release, table in _paired(releases, tables)
+        for release, table in zip(releases, tables, strict=False)
     ]
+    more = next(tables, None) is not None
+    if more or len(found) < len(releases):
+        raise ValueError(
+            f"{'more' if more else 'fewer'} tables of features are given than the {len(releases)} "
+            "releases; give one for all of them, or one for each in their order"
+        )
     kept, known = zip(*found, strict=True)
     count = sum(len(each.ids) for each in releases)
     model = estimator
@@ -752,9 +743,6 @@ def fit_release(
         delta=delta,
         num_classes=len(first.classes),
         classes=tuple(map(str, first.classes)),
-        data_name="own",
-        fingerprint="",
-        trial="",
         seed=0,
         noise=NoiseKind.SECURE,
     )
@@ -833,20 +821,6 @@ def _columns_of(release: PartyRelease, table: pd.DataFrame) -> pd.DataFrame:
             f"{len(other)}); give the columns that the request was made of"
         )
     return table[[release.id_column, *(known[name] for name in release.columns)]]
-
-
-def _paired(
-    releases: Sequence[PartyRelease], tables: Iterable[pd.DataFrame]
-) -> Iterator[tuple[PartyRelease, pd.DataFrame]]:
-    """Each release with its table, or a refusal where there are not as many."""
-    for release, table in zip_longest(releases, tables):
-        if release is None or table is None:
-            raise ValueError(
-                f"{'more' if release is None else 'fewer'} tables of features are given than the "
-                f"{len(releases)} releases; give one for all of them, or one for each in their "
-                "order"
-            )
-        yield release, table
 
 
 def _paid(releases: Sequence[PartyRelease]) -> tuple[float, float]:

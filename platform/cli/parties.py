@@ -400,8 +400,7 @@ def read_table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.Data
         table = parquet_table(path, columns=text if as_written else None)
     else:
         table = csv_table(path, text=text, as_written=as_written)
-    found: pd.DataFrame = table.to_pandas()
-    return found
+    return table.to_pandas()
 
 
 def _estimator(name: str | None, rows: int, seed: int) -> "ClassifierMixin | None":

@@ -173,9 +173,9 @@ def data_root(root: str | os.PathLike[str] | None = None) -> Path:
     return Path(root or os.environ.get("LABELDP_DATA") or "data").expanduser()
 
 
-def file_digest(path: Path, kind: str = "sha256") -> str:
+def file_digest(path: Path, kind: str = "sha256", *, most_bytes: int = ANY_SIZE) -> str:
     """Return the digest of a file that may be larger than memory, in hexadecimal digits."""
-    with open_regular(path, most_bytes=ANY_SIZE) as file:
+    with open_regular(path, most_bytes=most_bytes) as file:
         return hashlib.file_digest(file, kind).hexdigest()
 
 

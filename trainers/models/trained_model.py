@@ -56,7 +56,8 @@ class Origin:
     """Origin of a model, and its price to the labels; all of it may be published.
 
     `epsilon` is that of all releases that its trial read, infinity for a baseline without noise;
-    `fingerprint` that of the public data, `provenance` that of features which an encoder made,
+    `fingerprint` that of the public data ("" if unknown), `trial` the hash of one in a sweep,
+    `data_name` "own" for a user's rows, `provenance` that of features which an encoder made,
     `bounds` those of amounts. `class_type` is NumPy's name of the type of `classes`, which are
     texts if None. `stated_by` says who states `epsilon`, where no ledger of labeldp has it.
     """
@@ -66,11 +67,11 @@ class Origin:
     delta: float
     num_classes: int
     classes: tuple[str, ...] | None
-    data_name: str
-    fingerprint: str
-    trial: str
     seed: int
     noise: NoiseKind
+    data_name: str = "own"
+    fingerprint: str = ""
+    trial: str = ""
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
     bounds: tuple[float, float] | None = None
     class_type: str | None = None

@@ -7,7 +7,6 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import joblib
@@ -34,6 +33,7 @@ from labeldp.platform.settings.methods import NAMED
 from labeldp.trainers.data.columns import ColumnsIgnored
 from labeldp.trainers.data.own_data import ColumnsLeftOut
 from labeldp.trainers.models.trained_model import load_model
+from tests.platform.api.asked import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
 
@@ -85,13 +85,13 @@ def in_a_fork(ask: Callable[[], object]) -> str:
 
 
 @pytest.mark.parametrize("name", [name for name in NAMED if name != "no_privacy"])
-def test_every_method_costs_its_epsilon_and_saves_its_model(name: str, tmp_path: Path) -> None:
+def test_every_method_costs_its_epsilon_and_saves_its_model(name: str) -> None:
     model = LabelPrivateClassifier(method=name, epsilon=2.0, classes=3, random_state=0).fit(X, Y)
     assert 0 < model.epsilon_ <= 2.0 + 1e-9 and model.delta_ == (0 if NAMED[name].pure else 1e-5)
     assert model.method_ == name and model.total_epsilon_ == model.epsilon_
     assert all(line.new and line.epsilon <= 2.0 + 1e-9 for line in model.ledger_)
-    model.save(tmp_path / "model")
-    saved = load_model(tmp_path / "model")
+    model.save("model")
+    saved = load_model("model")
     assert (saved.predict_proba(X) == model.predict_proba(X)).all()
     assert saved.facts["epsilon"] == model.epsilon_ and saved.facts["private"]
     assert saved.facts["noise"] == "secure" and not model.ledger_[0].seeded
@@ -166,7 +166,7 @@ def test_a_search_without_a_vault_reports_what_all_of_its_fits_cost() -> None:
 
 
 @pytest.mark.filterwarnings("ignore")
-def test_the_total_of_one_process_says_that_workers_paid_too(tmp_path: Path) -> None:
+def test_the_total_of_one_process_says_that_workers_paid_too() -> None:
     def fitted(vault: SharedVault | None) -> LabelPrivateClassifier:
         model = linear(vault=vault)
         joblib.Parallel(n_jobs=2)(joblib.delayed(fit_elsewhere)(model, rows) for rows in (X[9:], X))
@@ -175,7 +175,7 @@ def test_the_total_of_one_process_says_that_workers_paid_too(tmp_path: Path) -> 
     alone = fitted(None)
     assert alone.total_epsilon_ == 1.0 and "this process alone" in alone.guarantee_
     assert "vault=SharedVault(FOLDER)" in alone.guarantee_
-    kept = fitted(SharedVault(tmp_path / "vault"))
+    kept = fitted(SharedVault("vault"))
     # Some rows, and all; and the fit before.
     assert kept.total_epsilon_ == 3.0 and "not counted" not in kept.guarantee_
 
@@ -249,8 +249,8 @@ def test_private_files_are_kept_apart() -> None:
 
 
 @pytest.mark.parametrize("on_disk", [False, True])
-def test_later_fits_count_in_earlier_guarantees(on_disk: bool, tmp_path: Path) -> None:
-    vault = str(tmp_path / "vault") if on_disk else SharedVault()
+def test_later_fits_count_in_earlier_guarantees(on_disk: bool) -> None:
+    vault = "vault" if on_disk else SharedVault()
     first = quick(epsilon=1.0, vault=vault).fit(X, Y)
     assert "at most 73.2%" in first.guarantee_
     quick(epsilon=3.0, vault=vault, noise_seed=3).fit(X, Y)
@@ -283,7 +283,6 @@ def test_published_labels_have_no_bound() -> None:
         ({"classes": ["a", "b", "c"]}, X, Y, "y holds numbers and classes texts"),
         ({}, pd.DataFrame({"day": ["a", 1.5] * 200}), Y, "row 0, column 'day' holds a str"),
         ({"epsilon": -1.0}, X, Y, "epsilon is -1.0"),
-        ({"epsilon": 1e308}, X, Y, "epsilon is 1e.308; it must be at most 500"),
         ({"epsilon": 10**400}, X, Y, "epsilon is beyond the numbers of double precision"),
         ({"delta": 1.0}, X, Y, "delta is 1.0"),
         ({"delta": 0.0, "method": "moment_labels"}, X, Y, "holds at a delta above 0 only"),
@@ -300,10 +299,7 @@ def test_published_labels_have_no_bound() -> None:
 def test_bad_input_is_refused_before_anything_is_paid(
     parameters: dict[str, Any], rows: Any, labels: Any, says: str
 ) -> None:
-    vault = SharedVault()
-    with pytest.raises(ValueError, match=says):
-        quick(**{"vault": vault, "settings": None, **parameters}).fit(rows, labels)
-    assert vault.charges() == []
+    refused(quick(**{"settings": None, **parameters}), rows, labels, says=says)
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of forks beside threads
@@ -436,16 +432,16 @@ def messy_table() -> tuple[pd.DataFrame, NDArray[np.str_]]:
     return table, labels
 
 
-def test_a_table_with_holes_dates_and_an_identifier(tmp_path: Path) -> None:
+def test_a_table_with_holes_dates_and_an_identifier() -> None:
     table, labels = messy_table()
     model = quick(epsilon=8.0, classes=["no", "yes"], settings={"epochs": 20})
     with pytest.warns(ColumnsLeftOut, match="left out 1 column.*customer_id"):
         model.fit(table, labels)
     assert model.score(table, labels) > 0.85
-    model.save(tmp_path)
+    model.save("model")
     new = table.assign(city="Oslo", customer_id="new", size=np.nan)
     with pytest.warns(ColumnsIgnored, match="customer_id"):
-        found = load_model(tmp_path).predict_proba(new)
+        found = load_model("model").predict_proba(new)
     np.testing.assert_array_equal(found, model.predict_proba(new))
     # 2 for the size, 3 each for the city and whether a member, 2 for the day.
     kept = clone(model).set_params(keep=["customer_id"]).fit(table[:900], labels[:900])
@@ -453,20 +449,20 @@ def test_a_table_with_holes_dates_and_an_identifier(tmp_path: Path) -> None:
     assert (width[model], width[kept]) == (10, 910)
 
 
-def test_a_pipeline_is_saved_whole_unless_it_learns_from_labels(tmp_path: Path) -> None:
+def test_a_pipeline_is_saved_whole_unless_it_learns_from_labels() -> None:
     table, labels = messy_table()
     first = make_column_transformer(
         (make_pipeline(SimpleImputer(), StandardScaler()), ["size"]),
         (OneHotEncoder(handle_unknown="ignore"), ["city"]),
     )
     pipeline = make_pipeline(first, quick(classes=["no", "yes"])).fit(table, labels)
-    pipeline[-1].save(tmp_path, after=pipeline[:-1])
+    pipeline[-1].save("model", after=pipeline[:-1])
     new = table.assign(city="Oslo")
-    found = load_model(tmp_path).predict_proba(new)
+    found = load_model("model").predict_proba(new)
     np.testing.assert_array_equal(found, pipeline.predict_proba(new))
     chosen = SelectKBest(k=2).fit(X, Y)
     with pytest.raises(ValueError, match="SelectKBest learns from labels"):
-        pipeline[-1].save(tmp_path, after=make_pipeline(chosen))
+        pipeline[-1].save("model", after=make_pipeline(chosen))
     own = make_pipeline(FunctionTransformer(rows_and_labels), StandardScaler())
     with pytest.raises(ValueError, match="can't be saved in a model"):
-        pipeline[-1].save(tmp_path, after=own)
+        pipeline[-1].save("model", after=own)

@@ -18,7 +18,7 @@ import pytest
 
 from labeldp.platform.api.party_files import read_release
 from labeldp.trainers.data.tables import PASSWORD, PASSWORD_FILE, QueriedLabels
-from tests.platform.api.test_two_parties import both_tables
+from tests.platform.api.asked import both_tables
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal
 
@@ -73,9 +73,7 @@ Run = Callable[[str], Any]
 
 
 @pytest.fixture
-def kept(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> tuple[str, Run]:
+def kept(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> tuple[str, Run]:
     """The address of a database with the labels, and a way to run a statement there."""
     _, labels = both_tables(600)
     rows = labels.to_numpy().tolist()
@@ -91,36 +89,33 @@ def kept(
         run("DROP TABLE IF EXISTS labels")
         address = f"postgresql://owner@127.0.0.1:{server['port']}/postgres"
     else:
-        file = tmp_path / "labels.db"
         connect: Any = duckdb.connect if request.param == "duckdb" else sqlite3.connect
 
         def run(statement: str) -> Any:
-            with closing(connect(str(file))) as connection:
+            with closing(connect("labels.db")) as connection:
                 found = connection.execute(statement).fetchall()
                 connection.commit()
                 return found
 
-        address = f"duckdb:{file}" if request.param == "duckdb" else f"sqlite:///{file}"
+        address = "duckdb:labels.db" if request.param == "duckdb" else "sqlite:///labels.db"
     run(create)
     run("INSERT INTO labels VALUES " + ", ".join(f"('{name}', '{label}')" for name, label in rows))
     return address, run
 
 
 @pytest.fixture
-def asked(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
+def asked() -> Callable[..., tuple[str, ...]]:
     """Write a request by a method, and return the options of a release that answers it."""
     features, labels = both_tables(600)
-    features.to_parquet(tmp_path / "features.parquet")
-    labels.to_parquet(tmp_path / "labels.parquet")
+    features.to_parquet("features.parquet")
+    labels.to_parquet("labels.parquet")
 
     def options(method: str = "clusters", epsilon: str = "1", vault: str = "vault") -> Any:
-        folder = tmp_path / f"request-{method}"
-        if not folder.exists():
-            table = str(tmp_path / "features.parquet")
+        folder = f"request-{method}"
+        if not Path(folder).exists():
             wanted = ("--id-column", "id", "--method", method, "--classes", "no,yes")
-            ran("request", table, *wanted, "-o", str(folder))
-        own = ("--request", str(folder), "--epsilon", epsilon, "--vault", str(tmp_path / vault))
-        return (*COLUMNS, *own)
+            ran("request", "features.parquet", *wanted, "-o", folder)
+        return (*COLUMNS, "--request", folder, "--epsilon", epsilon, "--vault", vault)
 
     return options
 
@@ -128,58 +123,51 @@ def asked(tmp_path: Path) -> Callable[..., tuple[str, ...]]:
 @pytest.mark.parametrize("kept", ENGINES, indirect=True)
 @pytest.mark.parametrize("method", ["moments", "clusters"])
 def test_a_database_gives_the_labels_of_the_file(
-    method: str, kept: tuple[str, Run], asked: Any, tmp_path: Path
+    method: str, kept: tuple[str, Run], asked: Any
 ) -> None:
-    file = str(tmp_path / "labels.parquet")
-    first = ran("release", file, *asked(method), "-o", str(tmp_path / "file"))
+    first = ran("release", "labels.parquet", *asked(method), "-o", "file")
     # The vault knows labels by a digest: equal ones read the release that was paid for already.
     query = ("--query", ALL)
-    again = ran("release", kept[0], *asked(method), *query, "-o", str(tmp_path / "database"))
+    again = ran("release", kept[0], *asked(method), *query, "-o", "database")
     assert (first["new"], again["new"], again["epsilon"]) == (True, False, first["epsilon"])
     assert again["total_epsilon"] == first["total_epsilon"]
-    one, two = (read_release(tmp_path / name).values for name in ("file", "database"))
-    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(read_release("file").values, read_release("database").values)
 
 
 @pytest.mark.parametrize("kept", ["duckdb", "postgresql"], indirect=True)
-def test_a_database_counts_what_a_file_has(
-    kept: tuple[str, Run], asked: Any, tmp_path: Path
-) -> None:
+def test_a_database_counts_what_a_file_has(kept: tuple[str, Run], asked: Any) -> None:
     address, run = kept
     run("DELETE FROM labels WHERE id IN ('u1', 'u2')")
     run("UPDATE labels SET bought = NULL WHERE id = 'u3'")
     labels = both_tables(600)[1].set_index("id")["bought"].drop(["u1", "u2"])
     labels["u3"] = None
-    labels.reset_index().to_parquet(tmp_path / "labels.parquet")
+    labels.reset_index().to_parquet("labels.parquet")
     # So large an epsilon leaves counts as they are.
     exact, query = asked(epsilon="200"), ("--query", ALL, "--missing", "no")
-    ran("release", str(tmp_path / "labels.parquet"), *exact, *query[2:], "-o", str(tmp_path / "1"))
+    ran("release", "labels.parquet", *exact, *query[2:], "-o", "1")
     given = (*exact, *query, "--push-down")
-    pushed = ran("release", address, *given, "-o", str(tmp_path / "2"))
+    pushed = ran("release", address, *given, "-o", "2")
     # Labels that nobody read can't be compared with a file's: the release is paid for again.
     assert (pushed["new"], pushed["known"], pushed["absent"]) == (True, 600, 3)
-    one, two = (read_release(tmp_path / name).values for name in "12")
-    np.testing.assert_array_equal(one, two)
+    np.testing.assert_array_equal(read_release("1").values, read_release("2").values)
     turned = (*exact, "--query", f"{ALL}\nORDER BY id DESC", *given[-3:])
-    assert not ran("release", address, *turned, "-o", str(tmp_path / "3"))["new"]
+    assert not ran("release", address, *turned, "-o", "3")["new"]
     run("UPDATE labels SET bought = 'yes'")
     assert "had other labels; nothing was released" in refusal(
-        "release", address, *given, "-o", str(tmp_path / "4")
+        "release", address, *given, "-o", "4"
     )
     run("UPDATE labels SET bought = 'perhaps' WHERE id = 'stranger'")
-    why = refusal("release", address, *given, "-o", str(tmp_path / "4"))
+    why = refusal("release", address, *given, "-o", "4")
     assert "1 labels are not among the classes" in why and "perhaps" not in why
     assert "leave out --push-down" in refusal(
-        *("release", address, *asked("moments"), *query, "--push-down", "-o", str(tmp_path / "4"))
+        *("release", address, *asked("moments"), *query, "--push-down", "-o", "4")
     )
 
 
 @pytest.mark.parametrize("kept", ENGINES, indirect=True)
-def test_what_is_refused_is_free_and_nothing_is_written(
-    kept: tuple[str, Run], asked: Any, tmp_path: Path
-) -> None:
+def test_what_is_refused_is_free_and_nothing_is_written(kept: tuple[str, Run], asked: Any) -> None:
     address, run = kept
-    options = (*asked(vault="new"), "-o", str(tmp_path / "out"))
+    options = (*asked(vault="new"), "-o", "out")
     cases = {
         "SELECT id FROM labels": "gives no column 'bought', but id",
         "SELECT id, nope AS bought FROM labels": "nope",
@@ -211,33 +199,33 @@ def test_what_is_refused_is_free_and_nothing_is_written(
     assert "--query goes with the address" in refusal("release", address, *options)
     changed = run("SELECT COUNT(*) FROM labels")
     assert (changed if isinstance(changed, list) else changed.fetchall()) == [(601,)]
-    assert not (tmp_path / "new").exists() and not (tmp_path / "out").exists()
+    assert not Path("new").exists() and not Path("out").exists()
 
 
 @pytest.mark.parametrize("kept", ["postgresql"], indirect=True)
 def test_passwords_are_in_the_environment_or_a_file(
-    kept: tuple[str, Run], asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: tuple[str, Run], asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, _ = kept
-    given = ("--query", ALL, *asked(), "-o", str(tmp_path / "out"))
+    given = ("--query", ALL, *asked(), "-o", "out")
     for bad in (address.replace("owner@", "owner:s3cret@"), f"{address}?password=s3cret"):
         why = refusal("release", bad, *given)
         assert "has a password" in why and "s3cret" not in why
     monkeypatch.setenv(PASSWORD, "wrong")
     assert "password authentication failed" in refusal("release", address, *given)
-    assert not (tmp_path / "vault").exists()
-    (tmp_path / "password").write_text("s3cret\n")
-    monkeypatch.setenv(PASSWORD_FILE, str(tmp_path / "password"))
+    assert not Path("vault").exists()
+    Path("password").write_text("s3cret\n")
+    monkeypatch.setenv(PASSWORD_FILE, "password")
     assert ran("release", address, *given)["new"]
-    written = [path for path in tmp_path.rglob("*") if path.is_file() and path.name != "password"]
+    written = [path for path in Path().rglob("*") if path.is_file() and path.name != "password"]
     assert not [path for path in written if b"s3cret" in path.read_bytes()]
     without = given[: given.index("--vault")] + given[given.index("--vault") + 2 :]
-    assert "name the vault" in refusal("release", address, *without[:-1], str(tmp_path / "out2"))
+    assert "name the vault" in refusal("release", address, *without[:-1], "out2")
 
 
 @pytest.mark.parametrize("kept", ["postgresql"], indirect=True)
 def test_a_table_that_changes_while_it_is_counted_is_refused(
-    kept: tuple[str, Run], asked: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kept: tuple[str, Run], asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address, run = kept
     count = QueriedLabels.counts
@@ -247,6 +235,6 @@ def test_a_table_that_changes_while_it_is_counted_is_refused(
         return count(*arguments, **more)
 
     monkeypatch.setattr(QueriedLabels, "counts", counts_later)
-    given = ("--query", ALL, "--push-down", *asked(), "-o", str(tmp_path / "out"))
+    given = ("--query", ALL, "--push-down", *asked(), "-o", "out")
     assert "the query gave other rows" in refusal("release", address, *given)
-    assert not (tmp_path / "vault").exists() and not (tmp_path / "out").exists()
+    assert not Path("vault").exists() and not Path("out").exists()

@@ -4,7 +4,6 @@ import pickle
 import warnings
 from collections.abc import Callable
 from functools import partial
-from pathlib import Path
 from typing import Any, Self
 
 import joblib
@@ -381,8 +380,8 @@ def test_no_message_shows_a_label_of_a_vault(labels: list[Any], says: str) -> No
     assert vault.charges() == [] and "4711" not in repr(vault)
 
 
-def test_rows_of_a_vault_are_the_same_people_in_groups_of_other_names(tmp_path: Path) -> None:
-    for folder in (None, tmp_path / "vault"):
+def test_rows_of_a_vault_are_the_same_people_in_groups_of_other_names() -> None:
+    for folder in (None, "vault"):
         vault = SharedVault(folder, labels=Y, classes=3)
         for letter, rows in (("a", np.arange(120)), ("b", np.arange(1, 120)[::-1])):
             persons = [f"{letter}{row // 2}" for row in rows]
@@ -392,8 +391,8 @@ def test_rows_of_a_vault_are_the_same_people_in_groups_of_other_names(tmp_path: 
         assert vault.epsilon() == 2.0
 
 
-def test_tokens_tell_nothing_and_labels_stay_in_their_process(tmp_path: Path) -> None:
-    vault = SharedVault(tmp_path / "vault", labels=Y, classes=3)
+def test_tokens_tell_nothing_and_labels_stay_in_their_process() -> None:
+    vault = SharedVault("vault", labels=Y, classes=3)
     tokens = vault.tokens
     assert tokens.dtype == np.int64 and len(set(tokens.tolist())) == 120
     assert (tokens.astype(float).astype(np.int64) == tokens).all() and tokens.min() > 1e15
@@ -412,6 +411,6 @@ def test_tokens_tell_nothing_and_labels_stay_in_their_process(tmp_path: Path) ->
         _ = SharedVault().tokens
     with pytest.raises(ValueError, match=r"shape \(120, 2\)"):
         SharedVault(labels=TARGETS)
-    again = SharedVault(tmp_path / "vault", labels=Y, classes=3)
+    again = SharedVault("vault", labels=Y, classes=3)
     released = private(vault=again, classes=None).fit(X, again.tokens)
     assert not released.ledger_[0].new and again.epsilon() == 1.0

@@ -14,11 +14,7 @@ from sklearn.metrics import roc_auc_score
 
 from labeldp.platform.api.histograms import fit_histograms
 from labeldp.trainers.data.conversions import SECRETS, conversions
-from labeldp.trainers.methods.histograms import (
-    labels_of_counts,
-    planned_buckets,
-    read_histograms,
-)
+from labeldp.trainers.methods.histograms import labels_of_counts, planned_buckets, read_histograms
 from labeldp.trainers.models.trained_model import load_model
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
@@ -134,42 +130,43 @@ def test_rows_of_a_suppressed_bucket_are_not_the_rest() -> None:
     assert of_b == pytest.approx(0.5, abs=0.02) and of_c < 0.02
 
 
-def test_a_person_gets_from_a_plan_to_predictions(tmp_path: Path) -> None:
+def test_a_person_gets_from_a_plan_to_predictions() -> None:
     features, label = a_table()
-    features.to_parquet(tmp_path / "features.parquet")
-    table, file = str(tmp_path / "features.parquet"), tmp_path / "counts.csv"
+    features.to_parquet("features.parquet")
+    table = "features.parquet"
     plan = ran("buckets", table, "--budget", "8")
     assert (plan["l1"], plan["scale"], plan["columns"]) == (3, 0.75, [*features])
-    file.write_text(words("buckets", table, "--budget", "8"))
-    asked = pd.read_csv(file, keep_default_na=False, na_values=[""])
+    Path("counts.csv").write_text(words("buckets", table, "--budget", "8"))
+    asked = pd.read_csv("counts.csv", keep_default_na=False, na_values=[""])
     assert len(asked) == len(plan["buckets"])
-    with_scale = str(tmp_path / "with_scale.csv")
-    counted(features, asked, label).to_csv(with_scale, index=False)
-    pd.read_csv(with_scale).drop(columns="scale").to_csv(file, index=False)
+    counted(features, asked, label).to_csv("with_scale.csv", index=False)
+    pd.read_csv("with_scale.csv").drop(columns="scale").to_csv("counts.csv", index=False)
     noise = ("--noise", "laplace", "--l1", "3", "--epsilon", "8")
-    out = str(tmp_path / "model")
-    said = words("fit", table, "--histograms", str(file), *noise, "-o", f"{out}1")
+    said = words("fit", table, "--histograms", "counts.csv", *noise, "-o", "model1")
     assert "epsilon 8 by the word of the party that drew the noise (--epsilon): no vault" in said
-    found = ran("fit", table, "--histograms", str(file), *noise, "-o", out)
+    found = ran("fit", table, "--histograms", "counts.csv", *noise, "-o", "model")
     assert (found["rows"], found["epsilon"], found["delta"]) == (4000, 8.0, 0.0)
-    facts = json.loads((tmp_path / "model" / "model.json").read_text())
-    assert facts["epsilon_stated_by"] == load_model(out).origin.stated_by
+    facts = json.loads(Path("model/model.json").read_text())
+    assert facts["epsilon_stated_by"] == load_model("model").origin.stated_by
     assert facts["epsilon_stated_by"] == "the party that drew the noise"
-    ran("predict", out, table, "-o", str(tmp_path / "p.parquet"))
-    said = words("predict", out, table, "-o", str(tmp_path / "p.parquet"))
+    ran("predict", "model", table, "-o", "p.parquet")
+    said = words("predict", "model", table, "-o", "p.parquet")
     assert "columns: prediction, probability_no, probability_yes\ntrial: none\n" in said
-    scores = pd.read_parquet(tmp_path / "p.parquet").iloc[:, -1]
+    scores = pd.read_parquet("p.parquet").iloc[:, -1]
     assert roc_auc_score(label, scores) > 0.8
     for given, why in (
-        (("--histograms", str(file)), "each count needs noise above 0"),
-        (("--histograms", str(file), "--noise", "laplace"), "goes with --l1"),
-        (("--histograms", with_scale, *noise), "in a column, and --l1 (l1=) gives each count"),
+        (("--histograms", "counts.csv"), "each count needs noise above 0"),
+        (("--histograms", "counts.csv", "--noise", "laplace"), "goes with --l1"),
+        (
+            ("--histograms", "with_scale.csv", *noise),
+            "in a column, and --l1 (l1=) gives each count",
+        ),
         (("--histograms", table, *noise), "need column, low, high, category"),
         ((), "either --release DIR or --histograms FILE"),
-        (("--release", out, *noise), "states its own"),
+        (("--release", "model", *noise), "states its own"),
     ):
-        assert why in refusal("fit", table, *given, "-o", str(tmp_path / "no"))
-    assert not (tmp_path / "no").exists()
+        assert why in refusal("fit", table, *given, "-o", "no")
+    assert not Path("no").exists()
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Labels released for training elsewhere, and estimators that learn from them."""
 
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,8 +57,6 @@ def test_a_refused_release_names_no_label() -> None:
         ({"delta": 1.0}, "delta is 1.0"),
         ({"method": None}, "method is None; known are subset"),
         ({"classes": None}, "classes is None; .* state them"),
-        ({"classes": "ab"}, "classes is 'ab'; .* state them"),
-        ({"classes": 1001}, "1,000 at most"),
     ],
 )
 def test_arguments_of_other_kinds_are_refused(given: dict[str, Any], says: str) -> None:
@@ -78,7 +75,7 @@ def test_a_number_of_classes_names_them() -> None:
 @pytest.mark.parametrize(
     ("method", "delta"), [("auto", 1e-5), ("auto", 0.0), ("moment_labels", 1e-5), ("alibi", 0.0)]
 )
-def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path: Path) -> None:
+def test_the_classifier_takes_any_estimator(method: str, delta: float) -> None:
     # Rows of its own for each case: equal rows would add up.
     x = np.random.default_rng([len(method), delta > 0]).normal(size=(3000, 4))
     y = np.array(CLASSES)[(x[:, 0] > -0.4).astype(int) + (x[:, 0] > 0.4)]
@@ -89,8 +86,8 @@ def test_the_classifier_takes_any_estimator(method: str, delta: float, tmp_path:
     assert len(model.ledger_) == 1 and model.epsilon_ == pytest.approx(2.0, abs=1e-9)
     assert model.delta_ <= delta and model.score(x, y) > 0.75
     np.testing.assert_array_equal(model.model_.preprocessing(x), x)  # in their own units
-    model.save(tmp_path / "model")
-    kept = load_model(tmp_path / "model").predict_proba(x)
+    model.save("model")
+    kept = load_model("model").predict_proba(x)
     np.testing.assert_array_equal(kept, model.predict_proba(x))
 
 

@@ -21,6 +21,7 @@ from labeldp.platform.api.party_files import read_release
 from labeldp.platform.api.two_parties import answer, fit_release, write_request
 from labeldp.platform.report.ledger import vault_ledger
 from labeldp.platform.vault.shared_vault import SharedVault
+from tests.platform.api.asked import ASKED, COLUMNS
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import words
 from tests.test_commands import commands
@@ -30,8 +31,6 @@ PAGE = [
     for each in commands()
     if each.page == "docs/late_labels.md" and each.line.startswith("labeldp ")
 ]
-ASKED: dict[str, Any] = {"id_column": "id", "classes": ("no", "yes")}
-COLUMNS: dict[str, Any] = {"id_column": "id", "label_column": "bought"}
 #: `labeldp` in a process that ends at a point of its way.
 KILLED = """
 import os, signal, sys
@@ -73,10 +72,7 @@ def composed(epsilon: float, *, times: int, delta: float) -> float:
     return float(brentq(lambda at: delta_of(mu * times**0.5, at) - delta, 0, 50, xtol=1e-12))
 
 
-def test_weeks_are_charged_once_whatever_ends(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_weeks_are_charged_once_whatever_ends() -> None:
     points, week = iter(POINTS), 0
     for line in PAGE:
         if line[0] == "release":
@@ -119,19 +115,19 @@ def a_week(first: int, rows: int, *, seed: int) -> tuple[pd.DataFrame, pd.DataFr
 
 
 @pytest.mark.parametrize("method", ["moments", "clusters", "subset"])
-def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
+def test_a_model_learns_from_several_weeks(method: str) -> None:
     vault, tables, releases = SharedVault(), [], []
     # Half of the second week's ids are known, with other rows.
     for week, first in enumerate((0, 500)):
         features, labels = a_week(first, 1000, seed=week)
         # Weeks differ in their units, so that only its own preparation reads a week's sums.
         features["a"] += 10 * week
-        request = write_request(features, tmp_path / f"q{week}", method=method, **ASKED)
+        request = write_request(features, f"q{week}", **{**ASKED, "method": method})
         given: dict[str, Any] = {**COLUMNS, "epsilon": 2.0 + week, "vault": vault}
-        found = answer(labels, request, tmp_path / f"r{week}", **given)
+        found = answer(labels, request, f"r{week}", **given)
         assert found.known == (0, 500)[week]
         tables.append(features.sample(frac=1, random_state=0))
-        releases.append(read_release(tmp_path / f"r{week}"))
+        releases.append(read_release(f"r{week}"))
         model = fit_release(tables, releases)
         origin = model.origin
         if method != "moments":
@@ -149,10 +145,7 @@ def test_a_model_learns_from_several_weeks(method: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("persons", [False, True])
-def test_whole_numbers_that_a_file_has_as_floats_are_known(
-    persons: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_whole_numbers_that_a_file_has_as_floats_are_known(persons: bool) -> None:
     release = "--id-column id --label-column bought --vault vault --epsilon 1".split()
     release += ["--person-column", "person"] if persons else []
     for week, kind in enumerate((int, float)):
@@ -168,7 +161,7 @@ def test_whole_numbers_that_a_file_has_as_floats_are_known(
 
 
 @pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
-def test_fits_of_a_vault_with_names_have_cohorts(tmp_path: Path) -> None:
+def test_fits_of_a_vault_with_names_have_cohorts() -> None:
     def fit(first: int, **more: Any) -> None:
         features, labels = a_week(first, 100, seed=first)
         learner = LabelPrivateClassifier(
@@ -176,7 +169,7 @@ def test_fits_of_a_vault_with_names_have_cohorts(tmp_path: Path) -> None:
             epsilon=1.0,
             classes=["no", "yes"],
             settings={"epochs": 1},
-            vault=tmp_path / "vault",
+            vault="vault",
             **more,
         )
         learner.fit(features[["a", "b", "c"]], labels.bought, rows=features.id)
@@ -184,7 +177,7 @@ def test_fits_of_a_vault_with_names_have_cohorts(tmp_path: Path) -> None:
     fit(0)
     fit(60)
     fit(60, noise_seed=3)
-    found = vault_ledger(tmp_path / "vault")
+    found = vault_ledger(Path("vault"))
     assert found["epsilon"] == 3.0 and found["delta"] == 0.0
     names = ("release", "people", "epsilon_least", "epsilon_most")
     cohorts = [tuple(each[name] for name in names) for each in found["cohorts"]]

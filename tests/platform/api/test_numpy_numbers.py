@@ -45,16 +45,14 @@ def regressor(epsilon: Any, delta: Any, method: str, vault: Any) -> Any:
     ],
 )
 @pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
-def test_a_fit_pays_for_the_number_and_once(
-    tmp_path: Any, fit: Any, method: str, kind: Any
-) -> None:
+def test_a_fit_pays_for_the_number_and_once(fit: Any, method: str, kind: Any) -> None:
     own = kind(0.3)
-    first = fit(own, np.float32(1e-5), method, str(tmp_path / "vault"))
+    first = fit(own, np.float32(1e-5), method, "vault")
     assert type(first.epsilon_) is float and type(first.delta_) is float
     assert float(own) * (1 - 1e-6) <= first.epsilon_ <= float(own) * (1 + 1e-12)
-    again = fit(float(own), float(np.float32(1e-5)), method, str(tmp_path / "vault"))
+    again = fit(float(own), float(np.float32(1e-5)), method, "vault")
     assert not any(line.new for line in again.ledger_) and again.epsilon_ == first.epsilon_
-    epsilon, delta = SharedVault(tmp_path / "vault").total(delta=np.float32(1e-5))  # type: ignore[arg-type]
+    epsilon, delta = SharedVault("vault").total(delta=np.float32(1e-5))  # type: ignore[arg-type]
     assert type(epsilon) is float and type(delta) is float
     assert epsilon <= float(own) * (1 + 1e-12)
 

@@ -2,7 +2,6 @@
 
 from datetime import date
 from decimal import Decimal
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -202,21 +201,21 @@ COLUMNS: dict[str, Any] = {"id_column": "id", "label_column": "label", "person_c
 @pytest.mark.parametrize("most", [1, EACH])
 @pytest.mark.parametrize("method", RELEASED)
 def test_a_party_reveals_no_more_of_five_labels_than_epsilon(
-    method: str, most: int, seen: Seen, tmp_path: Path
+    method: str, most: int, seen: Seen
 ) -> None:
     features, labels = both_tables()
     request = write_request(
-        features, tmp_path / "request", id_column="id", method=method, classes=["0", "1", "2"]
+        features, "request", id_column="id", method=method, classes=["0", "1", "2"]
     )
     vault = SharedVault()
     given: dict[str, Any] = {**COLUMNS, "vault": vault, "max_labels_per_person": most}
-    found = answer(labels, request, tmp_path / "release", **given, epsilon=2.0)
+    found = answer(labels, request, "release", **given, epsilon=2.0)
     seen.check(2.0, most=0.3)
     assert found.epsilon == pytest.approx(2.0, rel=1e-9) == found.total_epsilon
     assert found.persons == len(np.unique(seen.releases[0][-1])) <= PERSONS
-    release = read_release(tmp_path / "release")
+    release = read_release("release")
     assert release.ledger[0].unit == "person" and release.ledger[0].labels == found.persons
-    again = answer(labels, request, tmp_path / "again", **given, epsilon=2.0)
+    again = answer(labels, request, "again", **given, epsilon=2.0)
     assert not again.new and again.total_epsilon == found.total_epsilon
     model = fit_release(features, [release], estimator=LogisticRegression())
     assert model.origin.epsilon == found.epsilon
@@ -224,26 +223,24 @@ def test_a_party_reveals_no_more_of_five_labels_than_epsilon(
         answer(labels, request, None, **{**given, "budget": 2.1}, epsilon=1.0)
 
 
-def test_rounds_of_a_party_add_up_as_one_persons(tmp_path: Path) -> None:
+def test_rounds_of_a_party_add_up_as_one_persons() -> None:
     features, labels = both_tables()
     facts: dict[str, Any] = {"id_column": "id", "method": "stages", "classes": ["0", "1", "2"]}
     given: dict[str, Any] = {**COLUMNS, "epsilon": 2.0, "vault": SharedVault()}
-    answer(labels, write_request(features, tmp_path / "1", **facts), tmp_path / "r1", **given)
-    first = read_release(tmp_path / "r1")
-    second = write_request(
-        features, tmp_path / "2", **facts, after=[first], estimator=LogisticRegression()
-    )
-    found = answer(labels, second, tmp_path / "r2", **given)
+    answer(labels, write_request(features, "1", **facts), "r1", **given)
+    first = read_release("r1")
+    second = write_request(features, "2", **facts, after=[first], estimator=LogisticRegression())
+    found = answer(labels, second, "r2", **given)
     assert found.total_epsilon == 4.0 and found.known > 0
-    releases = [first, read_release(tmp_path / "r2")]
+    releases = [first, read_release("r2")]
     model = fit_release(features, releases, estimator=LogisticRegression())
     assert model.origin.epsilon == 4.0
     learner = LabelPrivateClassifier(estimator=LogisticRegression(), random_state=0)
-    learner.fit_release(features, tmp_path / "r1", tmp_path / "r2")
+    learner.fit_release(features, "r1", "r2")
     assert learner.epsilon_ == 4.0 and "for all labels of each person" in learner.guarantee_
     # Whose label it is decides the noise, so that it is not left open for ids without a row.
     unlabeled = labels.assign(label=labels.label.where(labels.index > 3).astype("Int64"))
-    request = write_request(features, tmp_path / "3", **{**facts, "method": "subset"})
+    request = write_request(features, "3", **{**facts, "method": "subset"})
     assert answer(unlabeled, request, None, **given, missing="0").absent == 4
     name = COLUMNS["person_column"]
     blank = unlabeled.assign(**{name: unlabeled[name].astype(object).where(labels.index > 3, " ")})
@@ -395,8 +392,7 @@ def test_other_groups_of_the_same_rows_are_other_persons() -> None:
             model.fit(rows, labels, groups=persons)
 
 
-def test_commands_release_for_persons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_commands_release_for_persons() -> None:
     ran("data", "make", "conversions", "--rows", "1500", "-o", "log")
     persons = pd.read_parquet("log/labels.parquet").person.nunique()
     asking = "--id-column id --method moments --classes no,yes -o request"

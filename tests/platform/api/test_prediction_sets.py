@@ -6,6 +6,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 
 import labeldp
+from tests.platform.api.asked import refused
 
 GENERATOR = np.random.default_rng(0)
 X = GENERATOR.normal(size=(3000, 4))
@@ -38,8 +39,8 @@ def test_intervals_of_amounts_hold_the_amount() -> None:
     held = (found[:, 0] <= amounts[1500:]) & (amounts[1500:] <= found[:, 1])
     assert found.shape == (1500, 2) and 0.87 < held.mean() < 0.96
     assert np.ptp(found, axis=1).mean() < 45  # 33 without noise
-    with pytest.raises(ValueError, match=r"bounds is None; .*bounds=\(0, 500\)"):
-        labeldp.PredictionSets(model).fit(X, amounts)
+    says = r"bounds is None; .*bounds=\(0, 500\)"
+    refused(labeldp.PredictionSets(model), X, amounts, says=says)
 
 
 @pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
@@ -81,27 +82,24 @@ def test_a_missing_amount_is_called_so() -> None:
     vault = labeldp.SharedVault(labels=amounts)
     with pytest.raises(ValueError, match="amount 3 is missing or infinite"):
         labeldp.PredictionSets(model, bounds=(-1, 1), vault=vault).fit(rows, vault.tokens)
-    with pytest.raises(ValueError, match="model is None; give a fitted model"):
-        labeldp.PredictionSets(None, vault=vault).fit(rows, amounts)
     assert not vault.charges()
+    refused(labeldp.PredictionSets(None), rows, amounts, says="model is None; give a fitted model")
 
 
 def test_what_cannot_be_covered_is_refused_before_it_is_paid() -> None:
-    vault = labeldp.SharedVault()
-    sets = labeldp.PredictionSets(MODEL, epsilon=0.5, vault=vault)
-    with pytest.raises(ValueError, match=r"40 calibration labels at epsilon 0\.5 are too few"):
-        sets.fit(X[500:540], CLASSES[500:540])
-    with pytest.raises(ValueError, match=r"y row 3 .* is not one of the 3 stated classes"):
-        sets.fit(X[500:1500], np.where(np.arange(1000) == 3, "other", CLASSES[500:1500]))
+    rows = X[500:1500]
+    labels = CLASSES[500:1500]
+    sets = labeldp.PredictionSets(MODEL, epsilon=0.5)
+    few = r"40 calibration labels at epsilon 0\.5 are too few"
+    refused(sets, rows[:40], labels[:40], says=few)
+    other = np.where(np.arange(1000) == 3, "other", labels)
+    refused(sets, rows, other, says=r"y row 3 .* is not one of the 3 stated classes")
     broken = LogisticRegression().fit(X[:500], CLASSES[:500])
     broken.intercept_ = np.full(3, np.nan)
-    with pytest.raises(ValueError, match=r"predicts NaN or infinity for row 0"):
-        labeldp.PredictionSets(broken, vault=vault).fit(X[500:1500], CLASSES[500:1500])
+    infinite = "predicts NaN or infinity for row 0"
+    refused(labeldp.PredictionSets(broken), rows, labels, says=infinite)
     several = Swapped()
     several.classes = several.classes[:2]
-    with pytest.raises(ValueError, match=r"predicts \(1000, 3\) for 2 classes"):
-        labeldp.PredictionSets(several, vault=vault).fit(X[500:1500], CLASSES[500:1500])
-    wide = (-1e308, 1e308)
-    with pytest.raises(ValueError, match="two finite numbers"):
-        labeldp.PredictionSets(LinearRegression().fit(X, SCORE), bounds=wide).fit(X, SCORE)
-    assert vault.epsilon() == 0.0
+    refused(labeldp.PredictionSets(several), rows, labels, says=r"\(1000, 3\) for 2 classes")
+    wide = labeldp.PredictionSets(LinearRegression().fit(X, SCORE), bounds=(-1e308, 1e308))
+    refused(wide, X, SCORE, says="two finite numbers")

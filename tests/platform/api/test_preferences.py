@@ -1,7 +1,6 @@
 """Rewards from secret preferences, as users call them."""
 
 import pickle
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from scipy.special import expit
 import labeldp
 from labeldp import LabelPrivatePreferences
 from labeldp.platform.api import two_parties
-from labeldp.platform.api.party_files import read_release
+from tests.platform.api.asked import refused, released
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 
@@ -53,11 +52,10 @@ def test_a_reward_agrees_with_preferences(
     assert np.array_equal(again.score(A), model.score(A))
 
 
-def test_a_ledger_of_preferences_counts_pairs(tmp_path: Path) -> None:
-    vault = str(tmp_path / "vault")
-    model = LabelPrivatePreferences(epsilon=1.0, vault=vault).fit(A[:50], B[:50], PREFERS[:50])
+def test_a_ledger_of_preferences_counts_pairs() -> None:
+    model = LabelPrivatePreferences(epsilon=1.0, vault="vault").fit(A[:50], B[:50], PREFERS[:50])
     assert "a guess of a choice at even odds" in model.guarantee_
-    assert "epsilon 1 for each of 50 pairs" in words("ledger", vault)
+    assert "epsilon 1 for each of 50 pairs" in words("ledger", "vault")
 
 
 def test_a_reward_may_be_curved() -> None:
@@ -113,8 +111,7 @@ def test_attacks_by_canaries_find_no_more_than_is_paid() -> None:
 
 
 def test_what_is_wrong_is_refused_before_it_is_paid() -> None:
-    vault = labeldp.SharedVault()
-    model = LabelPrivatePreferences(epsilon=1.0, vault=vault)
+    model = LabelPrivatePreferences(epsilon=1.0)
     a = A[:50]
     b = B[:50]
     chosen = PREFERS[:50].astype(int)
@@ -124,13 +121,11 @@ def test_what_is_wrong_is_refused_before_it_is_paid() -> None:
         ((a, b[:40], chosen), "same pairs"),
         ((a[0], b[0], chosen), "dense"),
     ):
-        with pytest.raises(ValueError, match=match):
-            model.fit(*wrong)
-    with pytest.raises(ValueError, match="delta is 0, and sums have Gaussian noise"):
-        LabelPrivatePreferences(method="sums", vault=vault).fit(a, b, chosen)
-    with pytest.raises(ValueError, match="prove nothing of annotators"):
-        LabelPrivatePreferences(canaries=5, vault=vault).fit(a, b, chosen, groups=chosen)
-    assert vault.epsilon() == 0.0
+        refused(model, *wrong, says=match)
+    sums = LabelPrivatePreferences(method="sums")
+    refused(sums, a, b, chosen, says="delta is 0, and sums have Gaussian noise")
+    audited = LabelPrivatePreferences(canaries=5)
+    refused(audited, a, b, chosen, groups=chosen, says="prove nothing of annotators")
 
 
 def test_choices_for_other_trainers_come_with_their_flip_probability() -> None:
@@ -148,17 +143,16 @@ def test_choices_for_other_trainers_come_with_their_flip_probability() -> None:
             labeldp.privatize(bad, epsilon=1.0, task="preference")
 
 
-def pairs_file(folder: Path) -> tuple[str, str]:
-    """Pairs with one party, and choices with another one, in another order."""
+def write_pairs() -> None:
+    """Write pairs for one party, and choices for another one, in another order."""
     pairs = pd.DataFrame({"pair": np.arange(6000)})
     for name, side in (("a", A), ("b", B)):
         for column in range(16):
             pairs[f"{name}_x{column}"] = side[TRAIN, column]
-    pairs.to_parquet(folder / "pairs.parquet")
+    pairs.to_parquet("pairs.parquet")
     choices = pd.DataFrame({"pair": np.arange(6000), "prefers_a": PREFERS[TRAIN]})
     choices["annotator"] = np.arange(6000) // 3
-    choices.sample(frac=1, random_state=0).to_csv(folder / "choices.csv", index=False)
-    return str(folder / "pairs.parquet"), str(folder / "choices.csv")
+    choices.sample(frac=1, random_state=0).to_csv("choices.csv", index=False)
 
 
 @pytest.mark.parametrize(
@@ -170,38 +164,35 @@ def pairs_file(folder: Path) -> tuple[str, str]:
     ],
 )
 def test_pairs_with_one_party_and_choices_with_another_give_a_reward(
-    method: str, epsilon: str, persons: bool, missed: float, tmp_path: Path
+    method: str, epsilon: str, persons: bool, missed: float
 ) -> None:
-    pairs, choices = pairs_file(tmp_path)
-    request, release, model = (str(tmp_path / name) for name in ("request", "release", "model"))
-    id_column = ("--id-column", "pair")
-    asked = (*id_column, "--pairs", "--method", method, "--classes", "True,False")
-    ran("request", pairs, *asked, "--epsilon", epsilon, "-o", request)
-    given = [choices, *id_column, "--label-column", "prefers_a", "--request", request]
-    given += ["--person-column", "annotator"] if persons else []
-    told = words("release", *given, "--epsilon", epsilon, "-o", release)
+    write_pairs()
+    asked = f"request pairs.parquet --id-column pair --pairs --classes True,False --method {method}"
+    ran(*asked.split(), "--epsilon", epsilon, "-o", "request")
+    given = "release choices.csv --id-column pair --label-column prefers_a --request request"
+    given += " --person-column annotator" if persons else ""
+    told = words(*given.split(), "--epsilon", epsilon, "-o", "release")
     unit = "person" if persons else "pair"
     assert f"epsilon {epsilon}" in told and f"for each {unit}" in told
     who = "2,000 persons" if persons else "6,000 pairs"
-    assert f"for each of {who}" in words("ledger", str(tmp_path / "choices.vault"))
-    found = ran("fit", pairs, "--release", release, "-o", model)
+    assert f"for each of {who}" in words("ledger", "choices.vault")
+    found = ran("fit", "pairs.parquet", "--release", "release", "-o", "model")
     assert found["estimator"] == "a reward" and found["epsilon"] == pytest.approx(float(epsilon))
     for name, side in (("a", A), ("b", B)):
         rows = pd.DataFrame(side[TEST], columns=[f"x{column}" for column in range(16)])
-        file = str(tmp_path / f"{name}.parquet")
-        rows.to_parquet(file)
-        ran("predict", model, file, "-o", str(tmp_path / f"{name}.csv"))
-    of_a, of_b = (pd.read_csv(tmp_path / f"{name}.csv")["prediction"] for name in "ab")
+        rows.to_parquet(f"{name}.parquet")
+        ran("predict", "model", f"{name}.parquet", "-o", f"{name}.csv")
+    of_a, of_b = (pd.read_csv(f"{name}.csv")["prediction"] for name in "ab")
     assert np.mean((of_a > of_b) == PREFERS[TEST]) > BEST - missed
 
 
-def test_pairs_of_texts_and_what_is_refused(tmp_path: Path) -> None:
+def test_pairs_of_texts_and_what_is_refused() -> None:
     words_ = np.array(["kind", "rude", *(f"word{number}" for number in range(20))])
     chosen = GENERATOR.integers(len(words_), size=(2, 1500, 5))
     texts = [[" ".join(each) for each in words_[side]] for side in chosen]
     pairs = pd.DataFrame({"id": range(1500), "a": texts[0], "b": texts[1]})
     kinder = (chosen[0] == 0).sum(1) > (chosen[1] == 0).sum(1)
-    choices = pd.DataFrame({"id": range(1500), "choice": kinder.astype(int)})
+    choices = pd.DataFrame({"id": range(1500), "bought": kinder.astype(int)})
     asked: dict[str, Any] = {"id_column": "id", "classes": ["1", "0"], "epsilon": 4.0}
     asked["pairs"] = True
     for changes, why in (
@@ -212,12 +203,8 @@ def test_pairs_of_texts_and_what_is_refused(tmp_path: Path) -> None:
     ):
         wrong = {"features": pairs, "method": "moments", **asked, **changes}
         with pytest.raises(ValueError, match=why):
-            two_parties.write_request(to=tmp_path / "no", **wrong)
-    request = two_parties.write_request(pairs, tmp_path / "request", method="moments", **asked)
-    vault = labeldp.SharedVault()
-    given: dict[str, Any] = {"id_column": "id", "label_column": "choice", "epsilon": 4.0}
-    two_parties.answer(choices, request, tmp_path / "r", **given, vault=vault)
-    release = read_release(tmp_path / "r")
+            two_parties.write_request(to="no", **wrong)
+    release = released(pairs, choices, method="moments", **asked)
     model = two_parties.fit_release(pairs, [release])
     kind, rude = model.predict(pd.DataFrame({"text": ["so kind of you", "how rude of you"]}))
     assert kind > rude
@@ -225,6 +212,6 @@ def test_pairs_of_texts_and_what_is_refused(tmp_path: Path) -> None:
         two_parties.fit_release(pairs.assign(a=pairs["b"], b=pairs["a"]), [release])
     with pytest.raises(ValueError, match="a reward, no classifier"):
         labeldp.LabelPrivateClassifier().fit_release(pairs, release)
-    pairs.to_csv(tmp_path / "pairs.csv", index=False)
-    told = ("--release", str(tmp_path / "r"), "--estimator", "logistic", "-o", str(tmp_path / "no"))
-    assert "without another estimator" in refusal("fit", str(tmp_path / "pairs.csv"), *told)
+    pairs.to_csv("pairs.csv", index=False)
+    told = ("--release", "r", "--estimator", "logistic", "-o", "no")
+    assert "without another estimator" in refusal("fit", "pairs.csv", *told)

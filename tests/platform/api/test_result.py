@@ -13,11 +13,7 @@ import labeldp
 from labeldp import load
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.api.result import best_of, sweep_of, trial_table
-from labeldp.platform.records.results import (
-    ResultsFolder,
-    TrialRecord,
-    read_results,
-)
+from labeldp.platform.records.results import ResultsFolder, TrialRecord, read_results
 from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.report.selection import BEST, selected
 from labeldp.platform.settings.configuration import TrialConfig

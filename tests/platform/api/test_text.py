@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,10 +10,10 @@ import pytest
 from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 
-from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
-from labeldp.platform.api.party_files import read_release
-from labeldp.platform.api.two_parties import answer, fit_release, write_request
+from labeldp import LabelPrivateClassifier, LabelPrivateRegressor
+from labeldp.platform.api.two_parties import fit_release
 from labeldp.platform.cli.command_line import main
+from tests.platform.api.asked import released
 
 ROWS = 600
 WORDS = np.array([f"{first}{last}" for first in ("ba", "ke", "lo", "mi") for last in "dfgnrst"])
@@ -30,7 +29,7 @@ def sentences(count: int = ROWS, *, seed: int = 0) -> tuple[list[str], np.ndarra
     return [" ".join(random.choice(WORDS, 8, p=each)) for each in chances], good
 
 
-def test_texts_alone_are_learned_from_and_saved(tmp_path: Path) -> None:
+def test_texts_alone_are_learned_from_and_saved() -> None:
     texts, good = sentences()
     model = LabelPrivateClassifier(epsilon=3.0, classes=2, random_state=0)
     model.fit(texts, good.astype(int))
@@ -39,22 +38,20 @@ def test_texts_alone_are_learned_from_and_saved(tmp_path: Path) -> None:
     assert model.score(np.array(others), truth.astype(int)) > 0.8
     found = model.predict_proba(pd.Series(others))
     np.testing.assert_array_equal(model.predict_proba(others), found)
-    model.save(tmp_path / "model")
-    pd.DataFrame({"text": others}).to_parquet(tmp_path / "rows.parquet")
-    pd.DataFrame({"text": others}).to_csv(tmp_path / "rows.csv", index=False)
-    told = [str(tmp_path / name) for name in ("model", "rows.csv", "predicted.csv")]
-    assert main(["predict", told[0], told[1], "-o", told[2]]) == 0
-    predicted = pd.read_csv(told[2])
+    model.save("model")
+    pd.DataFrame({"text": others}).to_parquet("rows.parquet")
+    pd.DataFrame({"text": others}).to_csv("rows.csv", index=False)
+    assert main(["predict", "model", "rows.csv", "-o", "predicted.csv"]) == 0
+    predicted = pd.read_csv("predicted.csv")
     np.testing.assert_array_equal(predicted.iloc[:, 0], model.predict(others))
     code = (
-        "import sys, numpy, pandas\n"
+        "import numpy, pandas\n"
         "from labeldp.trainers.models.trained_model import load_model\n"
-        "folder = sys.argv[1]\n"
-        "rows = pandas.read_parquet(folder + '/rows.parquet')\n"
-        "numpy.save(folder + '/found.npy', load_model(folder + '/model').predict_proba(rows))\n"
+        "rows = pandas.read_parquet('rows.parquet')\n"
+        "numpy.save('found.npy', load_model('model').predict_proba(rows))\n"
     )
-    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=120)
-    np.testing.assert_allclose(np.load(tmp_path / "found.npy"), found, atol=1e-6)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    np.testing.assert_allclose(np.load("found.npy"), found, atol=1e-6)
 
 
 @pytest.mark.filterwarnings("ignore::labeldp.platform.api.paid_fits.PrivacyAddsUp")
@@ -108,15 +105,11 @@ def test_a_wide_sparse_matrix_is_never_dense() -> None:
         )
 
 
-def test_two_parties_with_sentences(tmp_path: Path) -> None:
+def test_two_parties_with_sentences() -> None:
     texts, good = sentences()
     features = pd.DataFrame({"id": np.arange(ROWS), "note": texts})
-    labels = pd.DataFrame({"id": np.arange(ROWS), "liked": np.where(good, "yes", "no")})
-    asked: dict[str, Any] = {"id_column": "id", "method": "subset", "classes": ["no", "yes"]}
-    request = write_request(features, tmp_path / "request", **asked)
-    given: dict[str, Any] = {"id_column": "id", "label_column": "liked", "epsilon": 3.0}
-    answer(labels, request, tmp_path / "release", **given, vault=SharedVault(tmp_path / "vault"))
-    model = fit_release(features, [read_release(tmp_path / "release")])
+    labels = pd.DataFrame({"id": np.arange(ROWS), "bought": np.where(good, "yes", "no")})
+    model = fit_release(features, [released(features, labels, epsilon=3.0)])
     others, truth = sentences(300, seed=1)
     found = model.predict_proba(pd.DataFrame({"note": others}))
     assert ((found[:, 1] > 0.5) == truth).mean() > 0.8

@@ -28,7 +28,7 @@ from labeldp.platform.vault import signing
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
 from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, Signature, sign_folder, signing_key
 from tests.faults.without_cluster import without_cluster
-from tests.platform.api.test_two_parties import COLUMNS
+from tests.platform.api.asked import COLUMNS
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, swept, words
 from tests.platform.report.folders import a_folder, a_vault
