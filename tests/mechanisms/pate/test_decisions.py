@@ -213,12 +213,8 @@ def test_decisions_compose_with_everything_else() -> None:
 
 def test_decisions_on_other_orders_are_refused() -> None:
     other = DecisionEvent(noise_multiplier=1.0, orders=(2.0, 3.0), rdp=(0.1, 0.2))
-    for refused in (
-        lambda: composed_gaussians([decision(), other]),
-        lambda: epsilon_of([decision(), other], delta=1e-5),
-    ):
-        with pytest.raises(ValueError, match="different grids of orders"):
-            refused()
+    with pytest.raises(ValueError, match="different grids of orders"):
+        composed_gaussians([decision(), other])
 
 
 FEW = np.array([1.5, 2.0, 10.0, 60.0])
