@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,6 @@ def divergences(counts: Floats, shift: float, orders: Floats) -> Floats:
     return best
 
 
-@cache
 def strongest_attacks(num_classes: int, sigma: float) -> Any:
     """Largest divergence over 10,000 random histograms, then climbing from the best [A]."""
     rng = np.random.default_rng(num_classes)
