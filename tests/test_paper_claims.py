@@ -10,24 +10,6 @@ import torch
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
 from tests.benchmarks.memorization_games import play
 from tests.benchmarks.pate_choices import spoiled, uncurated
-from tests.benchmarks.random_patches import cluster_accuracies
-
-
-@pytest.fixture
-def data() -> LabelledData:
-    """Four classes of 500 training and 50 test examples, each far from the others."""
-    truth = np.repeat(np.arange(4), 550)
-    noise = np.random.default_rng(0).normal(0, 0.1, (len(truth), 4))
-    features = torch.from_numpy(10 * np.eye(4)[truth] + noise).float()
-    test = np.arange(len(truth)) % 550 >= 500
-    public = PublicData(
-        name="made up",
-        num_classes=4,
-        train_features=features[~test],
-        test_features=features[test],
-        test_labels=truth[test],
-    )
-    return LabelledData(public=public, train_labels=truth[~test])
 
 
 @pytest.mark.parametrize("same_canary", [True, False])
@@ -44,9 +26,17 @@ def test_without_a_bit_of_budget_a_canary_is_a_coin() -> None:
     assert abs(correct / guesses - 0.5) < 0.1
 
 
-def test_uncurated_data_have_the_wrong_labels_and_rare_classes_that_are_asked_for(
-    data: LabelledData,
-) -> None:
+def test_uncurated_data_have_the_wrong_labels_and_rare_classes_that_are_asked_for() -> None:
+    truth = np.repeat(np.arange(4), 500)
+    features = torch.eye(4)[truth]
+    public = PublicData(
+        name="made up",
+        num_classes=4,
+        train_features=features,
+        test_features=features[::10],
+        test_labels=truth[::10],
+    )
+    data = LabelledData(public=public, train_labels=truth)
     worse, truth = spoiled(data, wrong=0.2, rarest=0.1, seed=0)
     shares = np.bincount(truth) / 500
     np.testing.assert_allclose(shares, [1, 0.1 ** (1 / 3), 0.1 ** (2 / 3), 0.1], atol=0.06)
@@ -65,11 +55,3 @@ def test_students_on_answers_and_on_labels_are_drawn_beside_the_cost() -> None:
     assert [bar.get_width() for bar in cost.patches] == [1.0, 1.5]
     names = [text.get_text() for text in accuracy.get_yticklabels()]
     assert names == ["as they are", "20% wrong, rarest 1:20"]
-
-
-def test_classes_of_pure_clusters_are_right_unless_noise_is_larger_than_they(
-    data: LabelledData,
-) -> None:
-    found = cluster_accuracies(data, clusters=8, seed=0)
-    assert found[np.inf] == 100
-    assert found[1.0] == 100 and found[0.01] < 90

@@ -22,6 +22,7 @@ from labeldp.platform.sweep.trial import test_figures
 from labeldp.trainers.methods.any_model import named_estimator
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
+METHODS = ("no_privacy", "moment_labels", "randomized_response")
 _SHOWN = {"roc_auc": 4, "log_loss": 4, "calibration_error": 4}
 _ADULT = (
     "age workclass fnlwgt education years marital occupation relationship race sex gain loss "
@@ -68,9 +69,9 @@ def lines(train: Part, test: Part, options: argparse.Namespace) -> Iterator[str]
     yield f"| model | labels | epsilon | {' | '.join(_SHOWN)} | seconds | seeds |"
     yield "|---" * (len(_SHOWN) + 5) + "|"
     for model in options.models.split(","):
-        for method in options.methods.split(","):
+        for method in METHODS:
             private = method != "no_privacy"
-            for epsilon in map(float, options.epsilons.split(",")) if private else (np.inf,):
+            for epsilon in EPSILONS if private else (np.inf,):
                 seeds = range(options.seeds if private else 1)
                 found = pd.DataFrame(
                     measured(train, test, model=model, method=method, epsilon=epsilon, seed=seed)
@@ -90,9 +91,7 @@ def main() -> None:
     parser.add_argument("name", choices=("adult",))
     parser.add_argument("--data", type=Path, default=Path(), help="folder of adult.data")
     parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--epsilons", default=",".join(map(str, EPSILONS)))
     parser.add_argument("--models", default="boosting,logistic,network")
-    parser.add_argument("--methods", default="no_privacy,moment_labels,randomized_response")
     options = parser.parse_args()
     # Fits on the same rows, for comparison.
     warnings.simplefilter("ignore", PrivacyAddsUp)

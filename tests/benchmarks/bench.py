@@ -23,9 +23,8 @@ from tests.benchmarks.hot_paths import mechanisms, platform, training
 
 _ROOT = Path(__file__).resolve().parent.parent.parent
 _PAGE = _ROOT / "docs" / "performance.md"
+_FIGURES = _ROOT / "results" / "bench.json"
 _LONGEST = 600
-
-
 #: Of the ratio and its mark.
 _UNIT = "times the reference"
 
@@ -94,17 +93,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = {each.name: each for each in BENCHMARKS}
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks.bench", description=__doc__)
     parser.add_argument("--only", nargs="+", action="extend", choices=known, metavar="NAME")
-    parser.add_argument("--json", type=Path, default=_ROOT / "results" / "bench.json")
     parser.add_argument("--write", action="store_true", help="write the table of docs/")
-    parser.add_argument("--list", action="store_true", help="name the benchmarks and end")
     parser.add_argument("--here", choices=known, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.here:
         with tempfile.TemporaryDirectory() as scratch:
             print(json.dumps(known[options.here].measure(Path(scratch))))
-        return 0
-    if options.list:
-        print("\n".join(f"{each.name:<22}{each.path}" for each in BENCHMARKS))
         return 0
     if options.write and options.only:
         parser.error("--write writes the whole table of one run: leave --only out")
@@ -114,14 +108,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.only or known:
         rows.append(in_its_own_process(known[name]))
         print(line_of(rows[-1]), flush=True)
-    options.json.parent.mkdir(parents=True, exist_ok=True)
-    options.json.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+    _FIGURES.parent.mkdir(parents=True, exist_ok=True)
+    _FIGURES.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     failed = [row["name"] for row in rows if not row["passed"]]
     if busy := sum(row.get("busy", False) for row in rows):
         print(f"the machine was busy during {busy} of {len(rows)}: their marks were widened")
-    print(
-        f"{len(rows)} hot paths in {time.perf_counter() - began:.0f} s; figures in {options.json}"
-    )
+    print(f"{len(rows)} hot paths in {time.perf_counter() - began:.0f} s; figures in {_FIGURES}")
     if failed:
         print(f"failed: {', '.join(failed)}", file=sys.stderr)
         return 1

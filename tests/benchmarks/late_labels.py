@@ -37,7 +37,6 @@ def without_noise(
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--epsilon", type=float, default=1.0)
     given = parser.parse_args()
     log, test = conversions(given.rows, seed=0), conversions(100_000, seed=1)
     bought, truth = ((each.bought == "yes").to_numpy() for each in (log, test))
@@ -62,7 +61,7 @@ def main() -> None:
                 folder,
                 id_column="id",
                 label_column="bought",
-                epsilon=given.epsilon,
+                epsilon=1.0,
                 vault=SharedVault(),
                 missing="no",
             )

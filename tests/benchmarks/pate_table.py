@@ -1,10 +1,9 @@
 """Print results of a PATE sweep as the Markdown tables of docs/reproduction/pate.md.
 
     python -m tests.benchmarks.pate_table results/pate_mnist
-    python -m tests.benchmarks.pate_table results/pate_adult --facts
 
 reads the records of a results folder. A row is an ensemble, sigma2 and K over all settings of the
-check and all partitions. `--facts` prints every figure over all trials instead.
+check and all partitions.
 """
 
 import argparse
@@ -13,7 +12,6 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 _ROW = ("trainer.ensemble.teachers", "trainer.sigma2", "trainer.answers")
@@ -53,21 +51,10 @@ def settings_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame(lines)
 
 
-def facts_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    """Return mean, standard deviation and range of every figure over all trials."""
-    metrics = pd.DataFrame([record["metrics"] for record in records]).dropna(axis=1)
-    title = "mean ± standard deviation (range)"
-    return pd.DataFrame(
-        [{"figure": f"`{name}`", title: _spread(metrics[name], 3)} for name in sorted(metrics)]
-    )
-
-
-def _spread(values: pd.Series, digits: int = 2) -> str:
-    if not np.isfinite(values).all():
-        return "no statement"
+def _spread(values: pd.Series) -> str:
     spread = values.std() if len(values) > 1 else 0.0
-    bounds = f"{values.min():.{digits - 1}f}{_TO}{values.max():.{digits - 1}f}"
-    return f"{values.mean():.{digits}f}±{spread:.{digits}f} ({bounds})"
+    bounds = f"{values.min():.1f}{_TO}{values.max():.1f}"
+    return f"{values.mean():.2f}±{spread:.2f} ({bounds})"
 
 
 def _range(values: pd.Series) -> str:
@@ -78,7 +65,6 @@ def _range(values: pd.Series) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("results", type=Path, help="results folder of the sweep")
-    parser.add_argument("--facts", action="store_true", help="every figure over all trials")
     wanted = parser.parse_args()
     records = read(wanted.results)
     if not records:
@@ -86,7 +72,7 @@ def main() -> None:
             f"no record of a finished trial is in {wanted.results / 'trials'}; name the "
             "folder that a sweep of PATE wrote"
         )
-    table = facts_table(records) if wanted.facts else settings_table(records)
+    table = settings_table(records)
     rows = [table.columns, ["---"] * len(table.columns), *table.to_numpy()]
     print("\n".join("| " + " | ".join(row) + " |" for row in rows))
 

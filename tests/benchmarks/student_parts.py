@@ -19,12 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from labeldp.mechanisms.randomness import SeededNoise
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
 from labeldp.sweeps.moment_students import SWEEP
 from labeldp.trainers.data.labelled_data import LabelledData, load
-from tests.benchmarks.gpu_campaign import StepLabels
+from tests.trainers.small_data import SeededVault
 
 
 def unaligned(student: Any) -> None:
@@ -39,10 +37,9 @@ def weak(student: Any) -> None:
 
 def accuracy(config: TrialConfig, data: LabelledData, *, seed: int, change: Any) -> float:
     """Return the test accuracy of a student of seeded noise, in points."""
-    vault = LabelVault(labels=data.train_labels, num_classes=data.public.num_classes)
     trainer: Any = config.trainer.start(
         data=data.public,
-        labels=StepLabels(vault=vault, noise=SeededNoise(seed=seed)),
+        labels=SeededVault(data.train_labels, data.public.num_classes, seed=seed),
         seed=seed,
         performance=config.performance,
     )

@@ -16,7 +16,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -101,17 +101,8 @@ on the test rows.
 )
 
 
-class Score(NamedTuple):
-    """Figures of predictions of test rows, and seconds of the fit."""
-
-    auc: float
-    log_loss: float
-    calibration: float
-    seconds: float
-
-
-def scored(predict: Callable[[], NDArray[Any]], labels: NDArray[np.int64]) -> Score:
-    """Return the figures of predictions [N, K] of rows with these labels [N]."""
+def scored(predict: Callable[[], NDArray[Any]], labels: NDArray[np.int64]) -> dict[str, float]:
+    """Return the figures of predictions [N, K] of rows with these labels [N], and seconds."""
     started = time.perf_counter()
     found = predict()
     seconds = time.perf_counter() - started
@@ -120,8 +111,12 @@ def scored(predict: Callable[[], NDArray[Any]], labels: NDArray[np.int64]) -> Sc
     surest, right = found.max(1), found.argmax(1) == labels
     bins = np.minimum((10 * surest).astype(int), 9)
     off = [abs((surest - right)[bins == each].sum()) for each in range(10)]
-    loss = log_loss(labels, np.clip(found, 1e-6, 1), labels=range(found.shape[1]))
-    return Score(float(auc), float(loss), float(np.sum(off)) / len(labels), seconds)
+    return {
+        "auc": float(auc),
+        "log_loss": log_loss(labels, np.clip(found, 1e-6, 1), labels=range(found.shape[1])),
+        "calibration": float(np.sum(off)) / len(labels),
+        "seconds": seconds,
+    }
 
 
 def table(name: str) -> tuple[pd.DataFrame, NDArray[np.int64], int]:
@@ -170,7 +165,7 @@ def measured(name: str, *, most: int, seed: int) -> Iterator[dict[str, Any]]:
 
     def line(of: str, epsilon: float, predict: Callable[[], NDArray[Any]]) -> dict[str, Any]:
         figures = scored(predict, labels[tested])
-        return {"table": name, "seed": seed, "line": of, "epsilon": epsilon, **figures._asdict()}
+        return {"table": name, "seed": seed, "line": of, "epsilon": epsilon, **figures}
 
     for model in MODELS:
         yield line(f"none, {model}", np.inf, partial(simple, model, labels[known]))

@@ -4,8 +4,6 @@
 """
 
 import math
-from collections.abc import Sequence
-from functools import cache
 
 import numpy as np
 import pytest
@@ -53,32 +51,22 @@ def excess_risk(config: ConvexConfig, *, train: int, seed: int) -> float:
     return float(divergence.sum(1).mean())
 
 
-def slope(counts: Sequence[float], risks: Sequence[float]) -> float:
-    return float(np.polyfit(np.log(counts), np.log(risks), 1)[0])
-
-
 def bound(config: ConvexConfig, count: int) -> float:
     """2 D G (2 + log n) / sqrt(n): Shamir and Zhang 2013, Theorem 2, at steps D / (G sqrt(t))."""
     second_moment = 2 + label_variance(config.mechanism(CLASSES))
     return 2 * config.diameter * math.sqrt(second_moment) * (2 + math.log(count)) / math.sqrt(count)
 
 
-@cache
-def measured(name: str) -> Sequence[float]:
-    config = METHODS[name]
-    return [
-        float(np.mean([excess_risk(config, train=count, seed=seed) for seed in range(REPEATS)]))
-        for count in COUNTS
-    ]
-
-
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("name", METHODS)
 def test_excess_risk_falls_as_one_over_the_root_of_n(name: str) -> None:
-    risks = measured(name)
+    config = METHODS[name]
+    risks = [
+        np.mean([excess_risk(config, train=count, seed=seed) for seed in range(REPEATS)])
+        for count in COUNTS
+    ]
+    slope = np.polyfit(np.log(COUNTS), np.log(risks), 1)[0]
     print(f"\n{name}: excess risk {dict(zip(COUNTS, np.round(risks, 4), strict=True))}", end="")
-    print(f", slope {slope(COUNTS, risks):.3f}")
-    assert slope(COUNTS, risks) == pytest.approx(-0.5, abs=0.1)
-    assert all(
-        risk < bound(METHODS[name], count) for risk, count in zip(risks, COUNTS, strict=True)
-    )
+    print(f", slope {slope:.3f}")
+    assert slope == pytest.approx(-0.5, abs=0.1)
+    assert all(risk < bound(config, count) for risk, count in zip(risks, COUNTS, strict=True))

@@ -73,17 +73,19 @@ def test_intervals_hold_for_few_examples(way: str) -> None:
     for truth in (0.5, 0.7, 0.8, 0.9, 0.95):
         correct = generator.binomial(examples, truth, size=runs)
         labels = (np.arange(examples) >= correct[:, None]).astype(np.int64)  # 0 where right
-        predictions = np.zeros(examples, dtype=np.int64)
-        found = []
-        for row, right in zip(labels, correct, strict=True):
-            if isinstance(mechanism, CorrectCount):
-                count = float(right + generator.laplace(scale=mechanism.scale))
-                each = AccuracyEstimate.from_count(count, examples=examples, mechanism=mechanism)
-            else:
-                values = mechanism.release(row, generator=generator)
-                each = AccuracyEstimate.from_release(values, predictions, mechanism)
-            found.append(each.interval())
-        low, high = np.array(found).T
+        if isinstance(mechanism, CorrectCount):
+            counts = correct + generator.laplace(scale=mechanism.scale, size=runs)
+            found = [
+                AccuracyEstimate.from_count(each, examples=examples, mechanism=mechanism)
+                for each in counts.tolist()
+            ]
+        else:
+            values = mechanism.release(labels.ravel(), generator=generator)
+            found = [
+                AccuracyEstimate.from_release(each, np.zeros(examples, dtype=np.int64), mechanism)
+                for each in values.reshape(runs, examples, *values.shape[1:])
+            ]
+        low, high = np.array([each.interval() for each in found]).T
         covered.append(((low <= truth) & (truth <= high)).mean())
     # Three standard errors of the simulation below 95%.
     assert min(covered) >= 0.95 - 3 * np.sqrt(0.05 * 0.95 / runs)

@@ -8,12 +8,10 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
-from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
+from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountNoise, AmountSums, ErrorSums
-from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.randomized_response import BitFlip, RandomizedResponse
 from labeldp.mechanisms.randomness import (
     OsEntropy,
     SecureEntropy,
@@ -21,11 +19,10 @@ from labeldp.mechanisms.randomness import (
     discrete_laplace,
     generator_for,
 )
-from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior
-from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
+from tests.mechanisms.test_mechanisms import CLASSES, LABELS, MECHANISMS, labels_for
 
 WITH_SCALE: tuple[Callable[[float], Any], ...] = (
     lambda scale: GNMax(noise_std=scale),
@@ -69,29 +66,19 @@ def test_the_largest_noise_of_whole_numbers_shows_no_digit_of_what_it_hides() ->
 
 @pytest.mark.parametrize("epsilon", [2e-6, 1e-3, 500.0])
 def test_the_least_and_the_largest_epsilon_of_every_mechanism_can_be_drawn(epsilon: float) -> None:
-    labels, scores = np.arange(30) % 3, np.random.default_rng(0).dirichlet(np.ones(3), 30)
-    places, guesses = np.arange(90).reshape(30, 3), np.linspace(0, 1, 30)
-    requests: tuple[tuple[Any, ...], ...] = (
-        (LaplaceNoise(epsilon=epsilon, num_classes=3),),
-        (BitFlip(epsilon=epsilon, num_classes=3),),
-        (RandomizedResponse(epsilon=epsilon, num_classes=3),),
-        (SubsetSelection(epsilon=epsilon, num_classes=3),),
-        (StaircaseChannel(epsilon=epsilon), scores),
-        (RRWithPrior(epsilon=epsilon), np.full((30, 3), 1 / 3)),
-        (ClusterHistograms(epsilon=epsilon, num_classes=3), labels),
-        (ScoreHistogram(epsilon=epsilon), places),
-        (CorrectCount(epsilon=epsilon), labels),
-        (ErrorSums(epsilon=epsilon), guesses),
+    requests: list[tuple[Any, ...]] = [
+        *((case.make(epsilon), *case.public(30)) for case in MECHANISMS.values()),
+        (CorrectCount(epsilon=epsilon), LABELS),
+        (ErrorSums(epsilon=epsilon), np.linspace(0, 1, 30)),
         *(
             (AmountChannel(epsilon=epsilon, kind=each), np.full(BINS, 1 / BINS))
             for each in AmountNoise
             if epsilon >= 1e-3  # its program is not solved below, and so nothing is released
         ),
-    )
+    ]
     for mechanism, *public in requests:
-        classes = 64 if isinstance(mechanism, ErrorSums | AmountChannel) else 3
         for noise in (OsEntropy(), SecureEntropy()):
-            vault = LabelVault(labels=labels, num_classes=classes)
+            vault = LabelVault(labels=labels_for(mechanism), num_classes=CLASSES)
             drawn = vault.release(mechanism, *public, noise=noise).values
             assert np.isfinite(drawn.astype(float)).all()
 

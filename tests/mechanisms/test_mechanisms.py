@@ -159,11 +159,13 @@ def test_it_leaks_no_more_than_epsilon_and_half_its_noise_is_caught(
     case = MECHANISMS[name]
 
     def runs(asked: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        # What a tenth of the runs catches, all of them catch.
+        count = RUNS if asked == epsilon else RUNS // 10
         mechanism, generator = case.make(asked), np.random.default_rng(2)
         first, second = (
             case.event_of(
                 mechanism,
-                mechanism.release(np.full(RUNS, label), *case.public(RUNS), generator=generator),
+                mechanism.release(np.full(count, label), *case.public(count), generator=generator),
             )
             for label in (0, 1)
         )

@@ -2,7 +2,6 @@
 
 import math
 import secrets
-import subprocess
 import sys
 
 import numpy as np
@@ -68,11 +67,6 @@ def test_a_missing_package_is_named_and_nothing_weaker_takes_its_place(
     with pytest.raises(ImportError, match="pip install 'randomgen"):
         OsEntropy().generator("")
     assert SeededNoise(seed=1).generator("0" * 32).random() < 1
-
-
-def test_mechanisms_are_imported_without_the_package() -> None:
-    code = "import sys, labeldp.mechanisms; sys.exit('randomgen' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], timeout=120, check=False).returncode == 0
 
 
 @pytest.mark.parametrize(

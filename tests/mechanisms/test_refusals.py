@@ -194,7 +194,6 @@ LINE = Charge(
 )
 VAULT = LabelVault(labels=np.arange(4) % 2, num_classes=2)
 SHARDS = partial(VAULT.partition, teachers=4, seed=0)
-LEDGER = partial(PrivacyLedger(num_labels=10).charge, PureEvent(epsilon=1.0), indices=TWO)
 RELEASES: list[Row] = [
     (ESTIMATE, {"mechanism": LabelMoments(noise_std=1.0, num_classes=2)}, "nothing about single l"),
     (ESTIMATE, {"mechanism": RRWithPrior(epsilon=1.0)}, "count right predictions instead"),
@@ -267,8 +266,6 @@ RELEASES: list[Row] = [
         scale=(*NOT_POSITIVE, 1e9),
     ),
     (partial(cryptographic_generator, key=bytes(16)), {"key": bytes(32)}, "key has 32 bytes"),
-    (LEDGER, {"indices": TWICE}, "more than once"),
-    (LEDGER, {"indices": ints(-1, 0)}, "outside"),
     *(
         (call, {"indices": bad}, says)
         for call in (

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,6 @@ def divergences(counts: Floats, shift: float, orders: Floats) -> Floats:
     return best
 
 
-@cache
 def strongest_attacks(num_classes: int, sigma: float) -> Any:
     """Largest divergence over 10,000 random histograms, then climbing from the best [A]."""
     rng = np.random.default_rng(num_classes)
@@ -213,12 +211,8 @@ def test_decisions_compose_with_everything_else() -> None:
 
 def test_decisions_on_other_orders_are_refused() -> None:
     other = DecisionEvent(noise_multiplier=1.0, orders=(2.0, 3.0), rdp=(0.1, 0.2))
-    for refused in (
-        lambda: composed_gaussians([decision(), other]),
-        lambda: epsilon_of([decision(), other], delta=1e-5),
-    ):
-        with pytest.raises(ValueError, match="different grids of orders"):
-            refused()
+    with pytest.raises(ValueError, match="different grids of orders"):
+        composed_gaussians([decision(), other])
 
 
 FEW = np.array([1.5, 2.0, 10.0, 60.0])
