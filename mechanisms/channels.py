@@ -115,10 +115,15 @@ class SubsetSelection(PurePerLabel):
     def __post_init__(self) -> None:
         """Check the parameters and choose k."""
         super().__post_init__()
+        best = best_subset_size(epsilon=self.epsilon, num_classes=self.num_classes)
         if self.subset_size is None:
-            best = best_subset_size(epsilon=self.epsilon, num_classes=self.num_classes)
             object.__setattr__(self, "subset_size", best)
-        _ = self.family  # refuses a size that the classes do not have
+        _validate.whole(subset_size=self.size, minimum=1)
+        if self.size >= self.num_classes:
+            raise ValueError(
+                f"subset_size is {self.size}; with {self.num_classes} classes it must lie in "
+                f"1..{self.num_classes - 1} (the best at epsilon {self.epsilon:g} is {best})"
+            )
 
     @property
     def size(self) -> int:

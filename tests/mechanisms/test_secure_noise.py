@@ -53,9 +53,8 @@ def lies_on_lattice(values: NDArray[Any]) -> bool:
 def test_noise_has_the_distribution_it_is_named_after(draw: Any, law: Any, word_bits: int) -> None:
     """With words of one digit nearly every decision waits for more of them; with 64 none does."""
     size = DRAWS if word_bits == 64 else 8000
-    fine = LATTICE if word_bits == 64 else 2**10  # steps of what 8000 draws can tell apart
-    steps = floors(draw(size, generator=source(1, word_bits=word_bits)), scale=1.7 * fine)
-    noise = (steps + 0.5) / (1.7 * fine)
+    steps = floors(draw(size, generator=source(1, word_bits=word_bits)), scale=1.7 * LATTICE)
+    noise = (steps + 0.5) / (1.7 * LATTICE)
     assert stats.kstest(noise, law.cdf).pvalue > LEVEL
     # Sizes by themselves: both halves together hide what is wrong with each of them.
     sizes, at_zero = np.abs(noise), law.cdf(0)
