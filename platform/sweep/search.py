@@ -166,7 +166,7 @@ def searches_of(sweep: Sweep) -> tuple[Search, ...]:
         grids = {key: axis for key, axis in variant.space.items() if isinstance(axis, Grid)}
         axes = {key: axis for key, axis in variant.space.items() if not isinstance(axis, Grid)}
         # A search for each point of the grids: a sampler must not choose between prices.
-        for point in points(grids, samples=1, seed=0):
+        for point in points(grids):
             each = Search(
                 variant=variant,
                 base=sweep.base,
