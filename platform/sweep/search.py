@@ -337,17 +337,8 @@ def priced(search: Search, size: DataSize, *, rungs_of: Callable[[PlannedTrial],
 # --- the file of suggestions ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suggested:
-    """A trial that a search suggests: the search's place, a number for each axis, its hash."""
-
-    search: int
-    numbers: Numbers
-    hash: str
-
-
 class Suggestions:
-    """Suggestions in their order, kept in a file.
+    """Suggestions in their order, kept in a file; `plans` has their trials by hash.
 
     Each is written down before its trial starts, so that a later start runs that trial. The records
     tell which trials are done.
@@ -369,20 +360,19 @@ class Suggestions:
         self._by = by
         self.plans: dict[str, PlannedTrial] = {}
         self._kept = _read(path, {search.id: len(search.axes) for search in searches})
-        self._suggested: list[list[Suggested]] = []
+        #: Numbers -> hash, of each search.
+        self._suggested: list[dict[Numbers, str]] = [{} for _ in searches]
         for place, search in enumerate(searches):
-            earlier = self._kept.get(search.id, [])
-            entries = [self._entry(place, tuple(numbers)) for numbers in earlier[: search.size]]
-            self._suggested.append(entries)
+            for numbers in self._kept.get(search.id, [])[: search.size]:
+                self._add(place, tuple(numbers))
         self._handed_out: set[str] = set()
 
-    def next(self, records: Mapping[str, TrialRecord]) -> Suggested | None:
-        """Return the next trial, written down, after those in `records`; None at the end."""
-        for entries in self._suggested:
-            for entry in entries:
-                if entry.hash not in self._handed_out and entry.hash not in records:
-                    self._handed_out.add(entry.hash)
-                    return entry
+    def next(self, records: Mapping[str, TrialRecord]) -> str | None:
+        """Return the hash of the next trial, written down, after `records`; None at the end."""
+        for digest in self.plans:
+            if digest not in self._handed_out and digest not in records:
+                self._handed_out.add(digest)
+                return digest
         numbers = [len(entries) for entries in self._suggested]
         open_ones = [
             place for place, search in enumerate(self._searches) if numbers[place] < search.size
@@ -390,13 +380,11 @@ class Suggestions:
         if not open_ones:
             return None
         place = min(open_ones, key=numbers.__getitem__)
-        entry = self._new(place, records)
-        self._suggested[place].append(entry)
-        self._handed_out.add(entry.hash)
-        rows = [list(each.numbers) for each in self._suggested[place]]
-        self._kept[self._searches[place].id] = rows
+        digest = self._add(place, self._new(place, records))
+        self._handed_out.add(digest)
+        self._kept[self._searches[place].id] = [list(each) for each in self._suggested[place]]
         write_json(self._path, self._kept)
-        return entry
+        return digest
 
     @property
     def rest(self) -> list[PlannedTrial]:
@@ -404,34 +392,34 @@ class Suggestions:
         known = zip(self._searches, map(len, self._suggested), strict=True)
         return [trial for search, number in known for trial in search.rest(number)]
 
-    def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Suggested:
+    def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Numbers:
         search = self._searches[place]
-        entries = self._suggested[place]
         if not search.axes:
-            return self._entry(place, ())
-        tried = {entry.numbers for entry in entries}
-        ended = [(entry, records[entry.hash]) for entry in entries if entry.hash in records]
+            return ()
+        tried = self._suggested[place]
+        ended = {each: records[digest] for each, digest in tried.items() if digest in records}
         found = {
-            entry.numbers: self._by.rank(record.metrics[self._by.metric])
-            for entry, record in ended
+            each: self._by.rank(record.metrics[self._by.metric])
+            for each, record in ended.items()
             if record.finished
         }
         # A failed trial counts as one of accuracy 0, or as the worst by another figure.
         worst = min([0.0, *found.values()])
-        results = [(entry.numbers, found.get(entry.numbers, worst)) for entry, _ in ended]
+        results = [(each, found.get(each, worst)) for each in ended]
         for attempt in range(_ATTEMPTS):
             numbers = suggest(
-                search.axes, results, seed=search.seed, number=len(entries), attempt=attempt
+                search.axes, results, seed=search.seed, number=len(tried), attempt=attempt
             )
             if numbers not in tried:
-                return self._entry(place, numbers)
-        return self._entry(place, next(each for each in search.all_numbers() if each not in tried))
+                return numbers
+        return next(each for each in search.all_numbers() if each not in tried)
 
-    def _entry(self, place: int, numbers: Numbers) -> Suggested:
+    def _add(self, place: int, numbers: Numbers) -> str:
         trial = self._searches[place].suggested(numbers, self._size)
         digest = trial.hash(self._fingerprint)
         self.plans[digest] = trial
-        return Suggested(search=place, numbers=numbers, hash=digest)
+        self._suggested[place][numbers] = digest
+        return digest
 
 
 def _read(path: Path, axes: Mapping[str, int]) -> dict[str, list[list[float]]]:

@@ -43,7 +43,6 @@ from labeldp.platform.settings.configuration import AshaStop, Checkpoint, TrialC
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism
-from labeldp.platform.sweep.search import Search
 from labeldp.platform.vault.label_home import LabelHome, TrialLabels
 from labeldp.trainers.data.files import inner_folder, replacing
 from labeldp.trainers.data.labelled_data import PublicData
@@ -399,7 +398,6 @@ def tune_trial(
     config: Mapping[str, Any],
     *,
     plans: Mapping[str, PlannedTrial],
-    searches: Sequence[Search],
     data: PublicData,
     home: LabelHome,
     keeper: Any,
@@ -409,9 +407,8 @@ def tune_trial(
     """Run the trial that `config` names.
 
     Args:
-        config: A hash among `plans`, or a search's place and its numbers.
+        config: A hash, and the trial's settings where `plans` does not have it.
         plans: Hash -> planned trial, of a grid.
-        searches: Searches; empty for a grid.
         data: Public data.
         home: Holds the labels.
         keeper: Actor that keeps checkpoints.
@@ -419,19 +416,16 @@ def tune_trial(
         stops: Rules of early stopping; None for none.
     """
     digest = config["hash"]
-    if searches:
-        planned = searches[config["search"]].planned(config["numbers"])
-    else:
-        planned = plans[digest]
+    settings = config["settings"] if "settings" in config else plans[digest].config
     # Ray reserves processors, but does not keep torch from taking all of them.
     torch.set_num_threads(max(1, int(cpus)))
     reports = _Reports(ChooseBy.TEST if stops is None else stops.by)
-    vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
+    vault = TrialLabels(home=home, noise=settings.noise.source(), trial=digest)
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
     try:
         outcome = run_trial(
-            planned.config,
+            settings,
             data=data,
             vault=vault,
             on_epoch=reports.take,

@@ -88,7 +88,6 @@ def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None
     trainable = tune.with_parameters(
         tune_trial,
         plans={} if searcher else left,
-        searches=sweep.plan.searches,
         data=sweep.data.public,
         home=sweep.home,
         keeper=keeper,
@@ -175,7 +174,7 @@ class SuggestionSearcher(Unsaved, Searcher):
             found = suggestions.next(self._recorder.ended)
         if found is None:
             return Searcher.FINISHED
-        return {"hash": found.hash, "search": found.search, "numbers": list(found.numbers)}
+        return {"hash": found, "settings": suggestions.plans[found].config}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False

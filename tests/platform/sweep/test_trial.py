@@ -336,14 +336,14 @@ def test_the_cause_of_a_trials_end_is_in_its_result(
     nothing: Any = dict.fromkeys(("data", "home", "keeper"))
     plans = {"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})}
     cpus = torch.get_num_threads()
-    tune_trial({"hash": "ab"}, plans=plans, searches=(), cpus=cpus, **nothing)
+    tune_trial({"hash": "ab"}, plans=plans, cpus=cpus, **nothing)
     (end,) = (each["end"] for each in reported)
     assert (end["finished"], end["over_budget"]) == (False, over)
     assert end["reason"].startswith(reason) and "\n" not in end["reason"]
     if reason.startswith("out of memory"):  # with a share of a GPU Tune starts it again
         monkeypatch.setattr(trial_module, "_shares_a_gpu", lambda: True)
         with pytest.raises(MemoryError, match="out of memory"):
-            tune_trial({"hash": "ab"}, plans=plans, searches=(), cpus=cpus, **nothing)
+            tune_trial({"hash": "ab"}, plans=plans, cpus=cpus, **nothing)
 
 
 # trial_runs: early stops, and errors that end Tune. Sweeps run elsewhere.
