@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.amounts import ErrorSums
@@ -316,16 +317,21 @@ _PROCESS = 2**30
 
 def made_up_images(size: DataSize, count: int) -> "PublicData":
     """Return as many images of noise, of the shape and the classes of a data set."""
+    images = np.random.default_rng(0).integers(0, 256, (count, *size.shape), dtype=np.uint8)
+    return rows_alone(images, name="made-up images", num_classes=size.num_classes)
+
+
+def rows_alone(rows: NDArray[Any], *, name: str, num_classes: int) -> "PublicData":
+    """Return public data of features [N, ...] to train on, and none to test on."""
     import torch
 
     from labeldp.trainers.data.labelled_data import PublicData
 
-    images = np.random.default_rng(0).integers(0, 256, (count, *size.shape), dtype=np.uint8)
     return PublicData(
-        name="made-up images",
-        num_classes=size.num_classes,
-        train_features=torch.from_numpy(images),
-        test_features=torch.from_numpy(images[:0]),
+        name=name,
+        num_classes=num_classes,
+        train_features=torch.from_numpy(rows),
+        test_features=torch.from_numpy(rows[:0]),
         test_labels=np.empty(0, dtype=np.int64),
     )
 

@@ -30,7 +30,7 @@ from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, places_on_gpu
-from labeldp.platform.sweep.plan import Plan, check_processors, with_shares
+from labeldp.platform.sweep.plan import Plan, check_processors, on_cuda, with_shares
 from labeldp.platform.sweep.search import Suggestions
 from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
@@ -39,7 +39,6 @@ from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers import performance
 from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
-from labeldp.trainers.performance import Device
 
 if TYPE_CHECKING:  # it loads MLflow, for which Ray's start leaves time
     from labeldp.platform.records.tracking import Tracker
@@ -294,7 +293,7 @@ def _tracking(
 def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     trials = plan.trials
     sweep = plan.sweep
-    required = any(trial.config.performance.device is Device.CUDA for trial in trials)
+    required = on_cuda(trials)
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
     check_processors(plan, gpu=gpu)
     wanted = sweep.resources
