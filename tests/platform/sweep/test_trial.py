@@ -424,10 +424,3 @@ def test_the_scheduler_knows_trials_of_earlier_starts() -> None:
     judge = scheduler_of(sweep, board)
     tell(judge, "b", 0.5)
     assert board.stopped("b")
-
-
-def test_hyperband_compares_within_a_bracket() -> None:
-    judge, board = scheduler(brackets=2)
-    for digest, accuracy in (("a1", 0.5), ("a2", 0.4), ("a3", 0.3)):
-        tell(judge, digest, accuracy, epoch=4)
-    assert [name for name in ("a1", "a2", "a3") if board.stopped(name)] == ["a3"]
