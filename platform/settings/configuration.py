@@ -21,7 +21,6 @@ from pydantic_core import to_jsonable_python
 from labeldp.mechanisms.amounts import to_levels
 from labeldp.mechanisms.auditing.one_run import FRACTIONS, canaries_needed, check_enough_canaries
 from labeldp.mechanisms.randomness import (
-    NoiseKind,
     NoiseSource,
     OsEntropy,
     SecureEntropy,
@@ -365,11 +364,6 @@ class NoiseSettings:
                 "remove the noise: leave out noise.seed or noise.secure"
             )
 
-    @property
-    def kind(self) -> NoiseKind:
-        """The kind of noise, for tables."""
-        return self.source().kind
-
     def source(self) -> NoiseSource:
         """Return the source of noise that these settings select."""
         if self.secure:
@@ -584,13 +578,6 @@ def provenance_of(config: TrialConfig, features: FeatureProvenance) -> FeaturePr
         if name.endswith(".encoder") and str(value).startswith(PRETRAINED):
             return fine_tuned(value)
     return features
-
-
-def labeled(name: str, config: TrialConfig) -> str:
-    """Return a line's name as it is shown, with what makes its accuracy too high."""
-    if config.evaluation.checkpoint is Checkpoint.LAST:
-        return name
-    return f"{name} ({config.evaluation.checkpoint})"
 
 
 def _method(name: object) -> type:

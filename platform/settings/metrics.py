@@ -325,10 +325,8 @@ def stack_text(figures: Mapping[str, float]) -> str:
     )
 
 
-def figures_of(estimate: AccuracyEstimate | None) -> dict[str, float]:
+def figures_of(estimate: AccuracyEstimate) -> dict[str, float]:
     """Return an estimate as figures of a trial: value, standard error and 95% interval."""
-    if estimate is None:
-        return {}
     low, high = estimate.interval()
     return {
         _ESTIMATED: estimate.accuracy,

@@ -25,12 +25,12 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.settings.configuration import (
     LAMBDA,
     AshaStop,
+    Checkpoint,
     ConfigurationError,
     OptunaSearch,
     TrialConfig,
     config_hash,
     flatten,
-    labeled,
     takes,
     with_calibration,
     with_changes,
@@ -168,6 +168,13 @@ class Variant:
         if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
             return config
         return replace(config, noise=replace(noise, secure=True))  # the labels are the user's own
+
+    def planned(self, base: TrialConfig, point: Mapping[str, Any]) -> "PlannedTrial":
+        """Return the trial at a point of the axes; its name shows an accuracy that is too high."""
+        config = self.config(base, point)
+        chosen = config.evaluation.checkpoint
+        name = self.name if chosen is Checkpoint.LAST else f"{self.name} ({chosen})"
+        return PlannedTrial(variant=name, config=config, point=point)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -616,9 +623,7 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     trials: dict[str, PlannedTrial] = {}
     for variant in variants_of(sweep, overrides):
         for point in points(variant.space, samples=sweep.samples):
-            config = variant.config(sweep.base, point)
-            name = labeled(variant.name, config)
-            trial = PlannedTrial(variant=name, config=config, point=point)
+            trial = variant.planned(sweep.base, point)
             trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())

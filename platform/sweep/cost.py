@@ -71,10 +71,6 @@ class SweepCost:
     trained: Sequence[Priced] = field(default=(), repr=False)
     estimated: Sequence[Priced] = field(default=(), repr=False)
 
-    def epsilon_at(self, delta: float) -> float:
-        """Epsilon of the label that pays most, at another delta than the total is stated at."""
-        return _dearest((self.trained, self.estimated), delta=delta)
-
 
 def _dearest(parts: Sequence[Sequence[Priced]], *, delta: float) -> float:
     return max(epsilon_of_prices(part, delta=delta) for part in parts)
@@ -189,7 +185,10 @@ def check_budget(
     cost: SweepCost, budget: Budget | None, *, trials: Sequence[PlannedTrial] = ()
 ) -> None:
     """Refuse a plan that the budget can't pay; `trials` are in the order of `cost.epsilons`."""
-    if budget is None or budget.allows(requested := cost.epsilon_at(budget.delta)):
+    if budget is None:
+        return
+    requested = _dearest((cost.trained, cost.estimated), delta=budget.delta)
+    if budget.allows(requested):
         return
     bare = sorted(
         {
@@ -230,12 +229,11 @@ def check_what_is_left(
     apart = [charge for charge in earlier if charge.is_beyond(num_labels)]
     paid = {_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels)}
     planned: dict[str, PlannedCharge] = {}
-    new: list[PlannedCharge] = []
     for trial in trials:
         for part in releases_of(trial, num_classes=size.num_classes).values():
             if is_dataclass(part.release) and not isinstance(part.release, type):
                 planned[_line(describe(part.release, trial.config.noise.source()))] = part
-    new += [part for line, part in planned.items() if line not in paid]
+    new = [part for line, part in planned.items() if line not in paid]
     estimates = _new_estimates(trials, apart, size, read) if size.held_out else []
     ledger = ledger_of(earlier, num_labels=every)
     spent = ledger.epsilon_or_infinity(delta=budget.delta)

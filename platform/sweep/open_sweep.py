@@ -106,6 +106,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         done = finished_before(folder, options.resume, plan.fingerprint)
         charges = known_ledger(folder, moved=options.moved)
         suggestions = None
+        plans = {trial.hash(plan.fingerprint): trial for trial in plan.trials}
         if plan.searches:
             suggestions = Suggestions(
                 folder.path / "search.json",
@@ -114,7 +115,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
                 fingerprint=plan.fingerprint,
                 by=plan.choose_by,
             )
-        plans = plan.by_hash if suggestions is None else suggestions.plans
+            plans = suggestions.plans
         left = [trial for digest, trial in plans.items() if digest not in done]
         left += [] if suggestions is None else suggestions.rest
         # Before the home opens the vault: a sweep that can't be paid changes nothing there.

@@ -10,7 +10,7 @@ nothing dearer: up to there the default price of a count is what makes it useful
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -102,13 +102,6 @@ class Plan:
     budget: Budget | None
     refusals: Sequence[ValueError | OSError | CannotFit]
     notes: Sequence[str]
-
-    @cached_property
-    def by_hash(self) -> Mapping[str, PlannedTrial]:
-        """Every trial by hash; none of a search, whose trials are not known yet."""
-        if self.searches:
-            return {}
-        return {trial.hash(self.fingerprint): trial for trial in self.trials}
 
     @cached_property
     def private(self) -> SweepCost | None:

@@ -29,7 +29,6 @@ from labeldp.platform.settings.configuration import (
     Estimate,
     TrialConfig,
     config_hash,
-    labeled,
 )
 from labeldp.platform.settings.metrics import ChooseBy, chosen_by
 from labeldp.platform.settings.sweep import (
@@ -108,10 +107,7 @@ class Search:
             key: axis.values[int(number)] if isinstance(axis, Choice) else float(number)
             for (key, axis), number in zip(self.axes.items(), numbers, strict=True)
         }
-        point = {**self.point, **searched}
-        config = self.variant.config(self.base, point)
-        name = labeled(self.variant.name, config)
-        return PlannedTrial(variant=name, config=config, point=point)
+        return self.variant.planned(self.base, {**self.point, **searched})
 
     def suggested(self, numbers: Numbers, size: DataSize) -> PlannedTrial:
         """Return the trial at suggested numbers, with its part of the price."""

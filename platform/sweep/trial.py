@@ -37,7 +37,6 @@ from labeldp.mechanisms.score_histogram import (
     ScoreEstimates,
     ScoreHistogram,
 )
-from labeldp.platform.cluster import beside_driver
 from labeldp.platform.records.results import write_model
 from labeldp.platform.settings.configuration import AshaStop, Checkpoint, TrialConfig, provenance_of
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
@@ -154,10 +153,7 @@ class Checkpoints:
 
 
 class Keeper:
-    """Writes and reads states, and has the names of trials that should stop early.
-
-    `start_keeper` makes an actor of it.
-    """
+    """An actor beside the driver: writes and reads states and models, and names trials to stop."""
 
     def __init__(self, folder: str, models: str) -> None:
         """Use these folders for states and for models; they are created when first needed."""
@@ -200,14 +196,6 @@ def forget(folder: Path, digest: str) -> None:
         (folder / f"{digest}.state").unlink()
 
 
-def start_keeper(folder: Path, models: Path) -> Any:
-    """Start a `Keeper` as an actor beside the driver, for states and for trained models."""
-    # All that it must remember is on disk, so one that died is restarted and called again. It has
-    # forgotten which trials should stop: those train on.
-    actor = beside_driver(Keeper, max_restarts=-1, max_task_retries=-1)
-    return actor.remote(str(folder), str(models))
-
-
 def run_trial(
     config: TrialConfig,
     *,
@@ -237,7 +225,8 @@ def run_trial(
     while len(epochs) < config.trainer.epochs and not stopped:
         read = len(vault.keys)
         epochs.append(trainer.epoch())
-        if selects and len(epochs) == 1 + _best_epoch(epochs):
+        # The first of the best ones.
+        if selects and len(epochs) == 1 + np.argmax([each.val_accuracy for each in epochs]):
             best = trainer.state_dict()
         figures = asdict(epochs[-1])
         rung = len(epochs) in rungs
@@ -276,7 +265,7 @@ def run_trial(
             fingerprint=data.fingerprint,
             trial=checkpoints.digest,
             seed=config.seed,
-            noise=config.noise.kind,
+            noise=config.noise.source().kind,
             provenance=provenance_of(config, data.provenance),
             bounds=data.bounds,
         )
@@ -287,11 +276,6 @@ def run_trial(
         release_keys=vault.keys,
         stopped_early=len(epochs) if stopped else 0,
     )
-
-
-def _best_epoch(epochs: Sequence[EpochMetrics]) -> int:
-    """The first epoch, from 0, of the largest accuracy on the public test split."""
-    return int(np.argmax([metrics.val_accuracy for metrics in epochs]))
 
 
 def _resume(

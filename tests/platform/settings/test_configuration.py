@@ -99,7 +99,7 @@ def test_secure_noise_is_set_by_a_key_and_excludes_a_seed() -> None:
 def test_own_labels_have_secure_noise_by_default(changes: dict[str, Any], kind: NoiseKind) -> None:
     variants = (Variant(name="one", changes=changes),)
     (trial,) = plan_trials(Sweep(name="own", base=TrialConfig(), variants=variants))
-    assert trial.config.noise.kind is kind
+    assert trial.config.noise.source().kind is kind
 
 
 def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
