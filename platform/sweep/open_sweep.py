@@ -351,12 +351,9 @@ def _identify(
         count_epsilon=plan.count_epsilon,
         **learned_facts(plan, earlier),
     )
-    facts = {"dataset": public.name, "sweep": plan.sweep.name, "sweep_id": sweep_id}
-    parent = tracker.open_parent(
-        plan.sweep.name,
-        tags={"git_commit": commit, **facts, "choose_by": plan.choose_by.value},
-        run_id=earlier.parent_run_id,
-    )
+    tags = {"git_commit": commit, "dataset": public.name, "sweep": plan.sweep.name}
+    tags |= {"sweep_id": sweep_id, "choose_by": plan.choose_by.value}
+    parent = tracker.open_parent(plan.sweep.name, tags=tags, run_id=earlier.parent_run_id)
     folder.identify(parent_run_id=parent, tracking_uri=shown(tracker.uri))
 
 

@@ -353,7 +353,7 @@ def with_count_price(
         if sized.search is None:
             return [replace(trial, estimates=1 + rungs_of(trial)) for trial in listed], ()
         searches = [priced(search, size, rungs_of=rungs_of) for search in searches_of(sized)]
-        return [search.priced_as for search in searches if search.priced_as], searches
+        return [search.priced_as for search in searches], searches
 
     trials, searches = learned(sized)
     counted = [trial.config.evaluation for trial in trials]

@@ -68,7 +68,7 @@ class Search:
 
     Attributes:
         axes: Searched, by dotted key; none for a trial that stands alone.
-        priced_as: A trial that stands for all of this search's; None before it is priced.
+        estimates: Of accuracy, that each of its trials requests; known when it is `priced`.
         foreseen: Everything each of its trials requests of the vault.
     """
 
@@ -78,15 +78,14 @@ class Search:
     axes: Mapping[str, RandomAxis]
     trials: int
     seed: int
-    priced_as: PlannedTrial | None = None
+    estimates: int = 1
     foreseen: Asked = frozenset()
 
     @cached_property
     def id(self) -> str:
         """Identity in later starts too, whatever the number of trials."""
         axes = {key: repr(axis) for key, axis in self.axes.items()}
-        first = self.planned(self.probes()[0])
-        settings = config_hash(first.config, data_fingerprint="")
+        settings = config_hash(self.priced_as.config, data_fingerprint="")
         text = json.dumps([self.variant.name, settings, axes, self.seed])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -100,6 +99,12 @@ class Search:
     def size(self) -> int:
         """Number of trials: no setting is tried twice."""
         return min(self.trials, self.combinations or self.trials)
+
+    @property
+    def priced_as(self) -> PlannedTrial:
+        """A trial that stands for all of this search's."""
+        first = self.planned(self.probes()[0])
+        return replace(first, stands_for=self.size, estimates=self.estimates)
 
     def planned(self, numbers: Sequence[float]) -> PlannedTrial:
         """Return the trial at these numbers."""
@@ -117,8 +122,7 @@ class Search:
                 f"the search suggests {dict(trial.point)}, which requests another release of the "
                 "labels than the plan has; it is not run. Make the axis a grid"
             )
-        assert self.priced_as is not None
-        return replace(trial, estimates=self.priced_as.estimates)
+        return replace(trial, estimates=self.estimates)
 
     @cached_property
     def probed(self) -> Mapping[Numbers, PlannedTrial]:
@@ -145,12 +149,6 @@ class Search:
         corners = itertools.product(*([each[0], each[-1]] for each in landmarks))
         found += itertools.islice(corners, _FEW)
         return list(dict.fromkeys(found))
-
-    def rest(self, number: int) -> list[PlannedTrial]:
-        """Return the price of the trials after the first `number` of them."""
-        left = self.size - number
-        assert self.priced_as is not None
-        return [replace(self.priced_as, stands_for=left)] if left else []
 
 
 def searches_of(sweep: Sweep) -> tuple[Search, ...]:
@@ -325,9 +323,7 @@ def priced(search: Search, size: DataSize, *, rungs_of: Callable[[PlannedTrial],
             "request different releases of the labels, and results would decide which; make that "
             "axis a grid ([a,b,c]), or leave the search out for random draws, whose price is known"
         )
-    estimates = 1 + max(map(rungs_of, probes))
-    priced_as = replace(probes[0], stands_for=search.size, estimates=estimates)
-    return replace(search, foreseen=requests.pop(), priced_as=priced_as)
+    return replace(search, foreseen=requests.pop(), estimates=1 + max(map(rungs_of, probes)))
 
 
 # --- the file of suggestions ----------------------------------------------------------------------
@@ -385,8 +381,9 @@ class Suggestions:
     @property
     def rest(self) -> list[PlannedTrial]:
         """The price of the trials that are not suggested yet."""
-        known = zip(self._searches, map(len, self._suggested), strict=True)
-        return [trial for search, number in known for trial in search.rest(number)]
+        known = zip(self._searches, self._suggested, strict=True)
+        left = [(search, search.size - len(entries)) for search, entries in known]
+        return [replace(search.priced_as, stands_for=number) for search, number in left if number]
 
     def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Numbers:
         search = self._searches[place]

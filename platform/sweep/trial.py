@@ -322,7 +322,7 @@ def _measured(
         mean = trainer.predict(data.held_out_features).mean(0)
         estimated["majority_share_by_model"] = float(mean.max())
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
-    found = {
+    return {
         "epsilon": stated(epsilon),
         "delta": delta,
         "train_seconds": audited - begun,
@@ -331,7 +331,6 @@ def _measured(
         **{name: value for name, value in measured.items() if not math.isnan(value)},
         **estimated,
     }
-    return found
 
 
 def on_test_split(trainer: Any, data: PublicData) -> dict[str, float]:
