@@ -97,7 +97,7 @@ def configuration_of(of: str | None, given: Mapping[str, Any]) -> Answer:
     with naming(places):
         sized = sized_sweep(sweep, options)
         line, *others = sized.variants
-        resolved = line.config(sized.base, next(points(line.space, samples=1, seed=0)))
+        resolved = line.config(sized.base, next(points(line.space)))
     values: dict[str, Any] = to_jsonable_python(resolved)
     for key, axis in line.space.items():
         *sections, name = key.split(".")

@@ -23,12 +23,12 @@ from labeldp.platform.report.wording import counted
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.metrics import (
     ChooseBy,
-    estimated_text,
     figure_text,
     interval_text,
     is_rare,
     majority_text,
     scores_text,
+    share_text,
 )
 
 #: The second sentence is about the private trials nearest to this epsilon, at which a guess at a
@@ -186,7 +186,7 @@ def _quality(point: Point) -> str:
         reach = spread if seeds > 1 else interval_text(by, point.scores)
         return f"has {by.words} {figure_text(by, point.accuracy)}{reach}"
     spread = f" (standard deviation {100 * point.accuracy_std:.1f}, {seeds} seeds)"
-    text = f"{100 * point.accuracy:.1f}%" if not by.estimated else estimated_text(point.accuracy)
+    text = f"about {share_text(point.accuracy)}" if by.estimated else f"{100 * point.accuracy:.1f}%"
     text = f"is {text}{spread if seeds > 1 else ''} accurate"
     scores = scores_text(point.scores) if is_rare(point.scores) else ""
     return f"has {scores} and {text}" if scores else text

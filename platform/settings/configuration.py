@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import Any
@@ -21,7 +21,6 @@ from pydantic_core import to_jsonable_python
 from labeldp.mechanisms.amounts import to_levels
 from labeldp.mechanisms.auditing.one_run import FRACTIONS, canaries_needed, check_enough_canaries
 from labeldp.mechanisms.randomness import (
-    NoiseKind,
     NoiseSource,
     OsEntropy,
     SecureEntropy,
@@ -86,17 +85,12 @@ class ConfigurationError(ValueError):
 ENVIRONMENT = re.compile(r"\$\{oc\.env:\s*(\w+)\s*(?:,\s*([^${}]*))?\}")
 
 
-def with_environment(text: str) -> str:
-    """Return a text with the values of the variables that it refers to."""
-
-    def value(found: re.Match[str]) -> str:
-        name, default = found.groups()
-        known = os.environ.get(name, default)
-        if known is None:
-            raise ConfigurationError(f"{found[0]}: the environment has no {name}; export it")
-        return known
-
-    return ENVIRONMENT.sub(value, text)
+def _variable(found: re.Match[str]) -> str:
+    name, default = found.groups()
+    known = os.environ.get(name, default)
+    if known is None:
+        raise ConfigurationError(f"{found[0]}: the environment has no {name}; export it")
+    return known
 
 
 @settings
@@ -194,7 +188,7 @@ class DataSettings:
         """
         texts = [(name, text) for name, text in vars(self).items() if type(text) is str]
         try:
-            known: dict[str, Any] = {name: with_environment(text) for name, text in texts}
+            known: dict[str, Any] = {name: ENVIRONMENT.sub(_variable, text) for name, text in texts}
             yield replace(self, **known)
         except (ValueError, OSError) as error:
             hidden = str(error)
@@ -310,8 +304,6 @@ class AuditSettings:
         """
         canaries = self.canaries
         coins = self.coin_canaries
-        if canaries is not None and coins is not None:
-            return self
         left = num_labels // LABELS_PER_CANARY - self.spoiled
         for_attack = canaries_needed(epsilon=WORTHWHILE_EPSILON, confidence=self.confidence)
         for_coins = self.coins_for(WORTHWHILE_EPSILON)
@@ -371,11 +363,6 @@ class NoiseSettings:
                 f"noise.secure is true and noise.seed is {self.seed}; anyone with the seed can "
                 "remove the noise: leave out noise.seed or noise.secure"
             )
-
-    @property
-    def kind(self) -> NoiseKind:
-        """The kind of noise, for tables."""
-        return self.source().kind
 
     def source(self) -> NoiseSource:
         """Return the source of noise that these settings select."""
@@ -593,13 +580,6 @@ def provenance_of(config: TrialConfig, features: FeatureProvenance) -> FeaturePr
     return features
 
 
-def labeled(name: str, config: TrialConfig) -> str:
-    """Return a line's name as it is shown, with what makes its accuracy too high."""
-    if config.evaluation.checkpoint is Checkpoint.LAST:
-        return name
-    return f"{name} ({config.evaluation.checkpoint})"
-
-
 def _method(name: object) -> type:
     if not isinstance(name, str) or name not in METHODS:
         raise ConfigurationError(f"method is {name!r}; {near_miss(str(name), METHODS)}")
@@ -609,33 +589,31 @@ def _method(name: object) -> type:
 def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig:
     """Return `config` with dotted keys changed; `method` comes first and brings its defaults."""
     base = _of_method(config, changes)
-    changed = _with_values(base, _with_epsilon_of_lambda(base, changes), root=base)
+    changes = _with_epsilon_of_lambda(base, changes)
+    known = _known(base)
+    for name in changes:
+        if name in known:
+            continue
+        inner = [each for each in known if each.startswith(f"{name}.")]
+        if inner:
+            raise ConfigurationError(
+                f"{name} is a section, not a value; set one of its keys: {', '.join(inner)}"
+            )
+        hint = near_miss(name.rpartition(".")[2], known)
+        raise ConfigurationError(f"unknown key {name!r}; {hint}")
+    changed = _with_values(base, changes, "")
     assert isinstance(changed, TrialConfig)
     return changed
 
 
-def _with_values(section: Any, values: Mapping[str, Any], *, root: Any, prefix: str = "") -> Any:
+def _with_values(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
     own: dict[str, Any] = {}
-    inner: dict[str, dict[str, Any]] = {}
-    known = fields_of(type(section))
-    for name, value in values.items():
-        head, dot, rest = name.partition(".")
-        below = is_dataclass(getattr(section, head, None))
-        if head not in known or (dot and not below):
-            hint = near_miss(name, flatten(root))
-            raise ConfigurationError(f"unknown key {prefix + name!r}; {hint}")
-        if dot:
-            inner.setdefault(head, {})[rest] = value
-        elif below:
-            keys = [key for key in flatten(root) if key.startswith(f"{prefix}{head}.")]
-            raise ConfigurationError(
-                f"{prefix}{head} is a section, not a value; set one of its keys: {', '.join(keys)}"
-            )
-        else:
-            own[head] = value
-    for head, some in inner.items():
-        at = f"{prefix}{head}."
-        own[head] = _with_values(getattr(section, head), some, root=root, prefix=at)
+    for name in fields_of(type(section)):
+        key = f"{prefix}{name}"
+        if key in values:
+            own[name] = values[key]
+        elif any(each.startswith(f"{key}.") for each in values):
+            own[name] = _with_values(getattr(section, name), values, f"{key}.")
     try:
         return replace(section, **own)
     except KeyRefused as error:

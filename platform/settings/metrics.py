@@ -325,10 +325,8 @@ def stack_text(figures: Mapping[str, float]) -> str:
     )
 
 
-def figures_of(estimate: AccuracyEstimate | None) -> dict[str, float]:
+def figures_of(estimate: AccuracyEstimate) -> dict[str, float]:
     """Return an estimate as figures of a trial: value, standard error and 95% interval."""
-    if estimate is None:
-        return {}
     low, high = estimate.interval()
     return {
         _ESTIMATED: estimate.accuracy,
@@ -412,25 +410,20 @@ def accuracy_text(figures: Mapping[str, float]) -> str:
         parts.append(f"{100 * figures['accuracy']:.1f}%")
     found = estimate_of(figures)
     if found is not None:
-        parts.append(f"{estimated_text(found.accuracy)} +- {100 * found.error:.1f} (estimated)")
+        parts.append(f"about {share_text(found.accuracy)} +- {100 * found.error:.1f} (estimated)")
     if is_rare(figures) and (scores := scores_text(figures)):
         parts.append(scores)
     return f"accuracy {', '.join(parts)}"
 
 
-def estimated_text(accuracy: float) -> str:
-    """Return an estimated accuracy in words; noise may take it outside of 0 to 100%.
+def share_text(share: float, *, digits: int = 1) -> str:
+    """Return an estimated share in percent; noise may take it outside of 0 to 100%.
 
     Records keep it as it is: clipped estimates would be biased.
 
-    >>> estimated_text(0.81), estimated_text(1.06)
-    ('about 81.0%', 'about 100.0% (noise reaches beyond)')
+    >>> share_text(0.81), share_text(1.06)
+    ('81.0%', '100.0% (noise reaches beyond)')
     """
-    return f"about {share_text(accuracy, digits=1)}"
-
-
-def share_text(share: float, *, digits: int) -> str:
-    """Return an estimated share in percent, at most 100."""
     return f"{min(max(share, 0.0), 1.0):.{digits}%}{'' if 0 <= share <= 1 else BEYOND}"
 
 

@@ -5,7 +5,7 @@ anything. All trials are listed before the first one starts: the plan is exact, 
 checked, and a resumed sweep is the same one. Grids are tried in full, random axes by seeded
 independent draws, as the price of selection presumes (Papernot and Steinke, ICLR 2022).
 
->>> list(points({"a": Grid(1, 2), "b": Uniform(0.0, 1.0)}, samples=1, seed=0))[0]["a"]
+>>> list(points({"a": Grid(1, 2), "b": Uniform(0.0, 1.0)}))[0]["a"]
 1
 """
 
@@ -25,12 +25,12 @@ from labeldp.mechanisms.ledger import Budget
 from labeldp.platform.settings.configuration import (
     LAMBDA,
     AshaStop,
+    Checkpoint,
     ConfigurationError,
     OptunaSearch,
     TrialConfig,
     config_hash,
     flatten,
-    labeled,
     takes,
     with_calibration,
     with_changes,
@@ -120,7 +120,7 @@ def without_seeds(point: Mapping[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in point.items() if k.rpartition(".")[2] not in ("seed", "draw")}
 
 
-def points(space: Mapping[str, Axis], *, samples: int, seed: int) -> Iterator[dict[str, Any]]:
+def points(space: Mapping[str, Axis], *, samples: int = 1) -> Iterator[dict[str, Any]]:
     """Yield the settings of every trial.
 
     The random axes are drawn `samples` times, with the same draws at every point of the grid, so
@@ -129,7 +129,7 @@ def points(space: Mapping[str, Axis], *, samples: int, seed: int) -> Iterator[di
     _validate.whole(samples=samples, minimum=1)
     grids = {key: axis.values for key, axis in space.items() if isinstance(axis, Grid)}
     random = {key: axis for key, axis in space.items() if not isinstance(axis, Grid)}
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(0)
     draws = [
         {key: axis.sample(generator) for key, axis in random.items()}
         for _ in range(samples if random else 1)
@@ -168,6 +168,13 @@ class Variant:
         if config.data.name != "own" or noise.seed is not None or noise.secure is not None:
             return config
         return replace(config, noise=replace(noise, secure=True))  # the labels are the user's own
+
+    def planned(self, base: TrialConfig, point: Mapping[str, Any]) -> "PlannedTrial":
+        """Return the trial at a point of the axes; its name shows an accuracy that is too high."""
+        config = self.config(base, point)
+        chosen = config.evaluation.checkpoint
+        name = self.name if chosen is Checkpoint.LAST else f"{self.name} ({chosen})"
+        return PlannedTrial(variant=name, config=config, point=point)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -468,7 +475,7 @@ def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str])
     found: dict[str, dict[str, Any]] = {}
     for line in sweep.variants:
         space = {**sweep.space, **line.space}
-        config = line.config(sweep.base, next(points(space, samples=1, seed=0)))
+        config = line.config(sweep.base, next(points(space)))
         values = {**flatten(config), **line.changes}
         found[line.name] = {key: value for key, value in values.items() if key not in space}
     meant = [
@@ -615,10 +622,8 @@ def plan_trials(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     """List a sweep's trials in order, once each and checked; its search plays no part."""
     trials: dict[str, PlannedTrial] = {}
     for variant in variants_of(sweep, overrides):
-        for point in points(variant.space, samples=sweep.samples, seed=0):
-            config = variant.config(sweep.base, point)
-            name = labeled(variant.name, config)
-            trial = PlannedTrial(variant=name, config=config, point=point)
+        for point in points(variant.space, samples=sweep.samples):
+            trial = variant.planned(sweep.base, point)
             trials.setdefault(trial.hash(""), trial)
     check_one_vault(list(trials.values()))
     return list(trials.values())

@@ -404,7 +404,7 @@ def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
         sweep = _checked({**vars(sweep), **content, "base": config})
         for size in (sweep, *(resized(sweep, p) for p in (sweep.smoke, *sweep.presets.values()))):
             for line in variants_of(size):
-                line.config(size.base, next(points(line.space, samples=1, seed=0)))
+                line.config(size.base, next(points(line.space)))
     return sweep
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.amounts import ErrorSums
@@ -69,10 +70,6 @@ class SweepCost:
     epsilon_estimates: float = 0.0
     trained: Sequence[Priced] = field(default=(), repr=False)
     estimated: Sequence[Priced] = field(default=(), repr=False)
-
-    def epsilon_at(self, delta: float) -> float:
-        """Epsilon of the label that pays most, at another delta than the total is stated at."""
-        return _dearest((self.trained, self.estimated), delta=delta)
 
 
 def _dearest(parts: Sequence[Sequence[Priced]], *, delta: float) -> float:
@@ -188,7 +185,10 @@ def check_budget(
     cost: SweepCost, budget: Budget | None, *, trials: Sequence[PlannedTrial] = ()
 ) -> None:
     """Refuse a plan that the budget can't pay; `trials` are in the order of `cost.epsilons`."""
-    if budget is None or budget.allows(requested := cost.epsilon_at(budget.delta)):
+    if budget is None:
+        return
+    requested = _dearest((cost.trained, cost.estimated), delta=budget.delta)
+    if budget.allows(requested):
         return
     bare = sorted(
         {
@@ -229,12 +229,11 @@ def check_what_is_left(
     apart = [charge for charge in earlier if charge.is_beyond(num_labels)]
     paid = {_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels)}
     planned: dict[str, PlannedCharge] = {}
-    new: list[PlannedCharge] = []
     for trial in trials:
         for part in releases_of(trial, num_classes=size.num_classes).values():
             if is_dataclass(part.release) and not isinstance(part.release, type):
                 planned[_line(describe(part.release, trial.config.noise.source()))] = part
-    new += [part for line, part in planned.items() if line not in paid]
+    new = [part for line, part in planned.items() if line not in paid]
     estimates = _new_estimates(trials, apart, size, read) if size.held_out else []
     ledger = ledger_of(earlier, num_labels=every)
     spent = ledger.epsilon_or_infinity(delta=budget.delta)
@@ -316,16 +315,21 @@ _PROCESS = 2**30
 
 def made_up_images(size: DataSize, count: int) -> "PublicData":
     """Return as many images of noise, of the shape and the classes of a data set."""
+    images = np.random.default_rng(0).integers(0, 256, (count, *size.shape), dtype=np.uint8)
+    return rows_alone(images, name="made-up images", num_classes=size.num_classes)
+
+
+def rows_alone(rows: NDArray[Any], *, name: str, num_classes: int) -> "PublicData":
+    """Return public data of features [N, ...] to train on, and none to test on."""
     import torch
 
     from labeldp.trainers.data.labelled_data import PublicData
 
-    images = np.random.default_rng(0).integers(0, 256, (count, *size.shape), dtype=np.uint8)
     return PublicData(
-        name="made-up images",
-        num_classes=size.num_classes,
-        train_features=torch.from_numpy(images),
-        test_features=torch.from_numpy(images[:0]),
+        name=name,
+        num_classes=num_classes,
+        train_features=torch.from_numpy(rows),
+        test_features=torch.from_numpy(rows[:0]),
         test_labels=np.empty(0, dtype=np.int64),
     )
 

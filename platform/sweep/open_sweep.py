@@ -30,7 +30,7 @@ from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
 from labeldp.platform.sweep.cost import budget_of, check_what_is_left, places_on_gpu
-from labeldp.platform.sweep.plan import Plan, check_processors, with_shares
+from labeldp.platform.sweep.plan import Plan, check_processors, on_cuda, with_shares
 from labeldp.platform.sweep.search import Suggestions
 from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
@@ -39,7 +39,6 @@ from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers import performance
 from labeldp.trainers.data.labelled_data import LabelledData
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
-from labeldp.trainers.performance import Device
 
 if TYPE_CHECKING:  # it loads MLflow, for which Ray's start leaves time
     from labeldp.platform.records.tracking import Tracker
@@ -107,6 +106,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         done = finished_before(folder, options.resume, plan.fingerprint)
         charges = known_ledger(folder, moved=options.moved)
         suggestions = None
+        plans = {trial.hash(plan.fingerprint): trial for trial in plan.trials}
         if plan.searches:
             suggestions = Suggestions(
                 folder.path / "search.json",
@@ -115,7 +115,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
                 fingerprint=plan.fingerprint,
                 by=plan.choose_by,
             )
-        plans = plan.by_hash if suggestions is None else suggestions.plans
+            plans = suggestions.plans
         left = [trial for digest, trial in plans.items() if digest not in done]
         left += [] if suggestions is None else suggestions.rest
         # Before the home opens the vault: a sweep that can't be paid changes nothing there.
@@ -294,7 +294,7 @@ def _tracking(
 def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     trials = plan.trials
     sweep = plan.sweep
-    required = any(trial.config.performance.device is Device.CUDA for trial in trials)
+    required = on_cuda(trials)
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
     check_processors(plan, gpu=gpu)
     wanted = sweep.resources
@@ -351,12 +351,9 @@ def _identify(
         count_epsilon=plan.count_epsilon,
         **learned_facts(plan, earlier),
     )
-    facts = {"dataset": public.name, "sweep": plan.sweep.name, "sweep_id": sweep_id}
-    parent = tracker.open_parent(
-        plan.sweep.name,
-        tags={"git_commit": commit, **facts, "choose_by": plan.choose_by.value},
-        run_id=earlier.parent_run_id,
-    )
+    tags = {"git_commit": commit, "dataset": public.name, "sweep": plan.sweep.name}
+    tags |= {"sweep_id": sweep_id, "choose_by": plan.choose_by.value}
+    parent = tracker.open_parent(plan.sweep.name, tags=tags, run_id=earlier.parent_run_id)
     folder.identify(parent_run_id=parent, tracking_uri=shown(tracker.uri))
 
 

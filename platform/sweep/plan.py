@@ -10,7 +10,7 @@ nothing dearer: up to there the default price of a count is what makes it useful
 
 import math
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -54,6 +54,7 @@ from labeldp.platform.sweep.cost import (
     places_on_gpu,
     planned_hours,
     releases_of,
+    rows_alone,
 )
 from labeldp.platform.sweep.search import Search, check_installed, priced, searches_of
 from labeldp.platform.vault.audits import check_room
@@ -101,13 +102,6 @@ class Plan:
     budget: Budget | None
     refusals: Sequence[ValueError | OSError | CannotFit]
     notes: Sequence[str]
-
-    @cached_property
-    def by_hash(self) -> Mapping[str, PlannedTrial]:
-        """Every trial by hash; none of a search, whose trials are not known yet."""
-        if self.searches:
-            return {}
-        return {trial.hash(self.fingerprint): trial for trial in self.trials}
 
     @cached_property
     def private(self) -> SweepCost | None:
@@ -359,7 +353,7 @@ def with_count_price(
         if sized.search is None:
             return [replace(trial, estimates=1 + rungs_of(trial)) for trial in listed], ()
         searches = [priced(search, size, rungs_of=rungs_of) for search in searches_of(sized)]
-        return [search.priced_as for search in searches if search.priced_as], searches
+        return [search.priced_as for search in searches], searches
 
     trials, searches = learned(sized)
     counted = [trial.config.evaluation for trial in trials]
@@ -460,17 +454,7 @@ def check_fit(trials: Sequence[PlannedTrial], splits: Splits) -> None:
     asked = [each for each in every if not (numbers and _fits_all(each, images=rows.ndim == 4))]
     if not asked:
         return
-    import torch
-
-    from labeldp.trainers.data.labelled_data import PublicData
-
-    public = PublicData(
-        name=settings.name,
-        num_classes=splits.num_classes,
-        train_features=torch.from_numpy(rows),
-        test_features=torch.from_numpy(rows[:0]),
-        test_labels=np.zeros(0, dtype=np.int64),
-    )
+    public = rows_alone(rows, name=settings.name, num_classes=splits.num_classes)
     for trainer in asked:
         trainer.check_data(public)
 
@@ -485,29 +469,25 @@ def _fits_all(trainer: Any, *, images: bool) -> bool:
 def as_on_disk(settings: DataSettings) -> Splits:
     """Return the arrays of the data set that the settings name, before anything is checked."""
     with settings.looked_up() as known:
-        return _read(known)
-
-
-def _read(settings: DataSettings) -> Splits:
-    if settings.name == "own":
-        if settings.embeddings is not None:
+        if known.name == "own":
+            if known.embeddings is not None:
+                raise ValueError(
+                    f"data.embeddings is {known.embeddings}, but data.name is own: embeddings of "
+                    "your own images are your features; set data.path to them, and data.labels to "
+                    "the file of their labels"
+                )
+            return read_own(known.own_source)
+        usual = DataSettings()
+        stated = [f"data.{key}" for key in OWN_KEYS if getattr(known, key) != getattr(usual, key)]
+        if stated:
             raise ValueError(
-                f"data.embeddings is {settings.embeddings}, but data.name is own: embeddings of "
-                "your own images are your features; set data.path to them, and data.labels to the "
-                "file of their labels"
+                f"{', '.join(stated)}: only for your own data, but data.name is {known.name}; set "
+                "data.name=own, or leave them out"
             )
-        return read_own(settings.own_source)
-    usual = DataSettings()
-    stated = [f"data.{key}" for key in OWN_KEYS if getattr(settings, key) != getattr(usual, key)]
-    if stated:
-        raise ValueError(
-            f"{', '.join(stated)}: only for your own data, but data.name is {settings.name}; set "
-            "data.name=own, or leave them out"
-        )
-    splits = find(settings.name).read(data_root(settings.root))
-    if settings.embeddings is None:
-        return splits
-    return with_embeddings(settings.name, splits, settings.embeddings)
+        splits = find(known.name).read(data_root(known.root))
+        if known.embeddings is None:
+            return splits
+        return with_embeddings(known.name, splits, known.embeddings)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -609,9 +589,9 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     problems = [*refused, *_lacking(known.sweep, trials)]
     over_budget = any(isinstance(refusal, BudgetExceeded) for refusal in known.refusals)
     share = known.sweep.resources.gpu
-    on_cuda = _on_cuda(trials)
-    gpus = gpus_here() if share or on_cuda else 0
-    wants_gpu = on_cuda or (share > 0 and (gpus > 0 or not options.on_processors))
+    required = on_cuda(trials)
+    gpus = gpus_here() if share or required else 0
+    wants_gpu = required or (share > 0 and (gpus > 0 or not options.on_processors))
     measured = gpus > 0 or not wants_gpu
     hours = None
     notes = list(known.notes)
@@ -691,10 +671,11 @@ def _lacking(sized: Sweep, trials: Sequence[PlannedTrial]) -> list[str]:
         for what, each in takers.items()
         if each.cpu > cores
     ]
-    if _on_cuda(trials) and not gpus_here():
+    if on_cuda(trials) and not gpus_here():
         problems.append("performance.device is cuda, but this machine has no GPU")
     return problems
 
 
-def _on_cuda(trials: Sequence[PlannedTrial]) -> bool:
+def on_cuda(trials: Sequence[PlannedTrial]) -> bool:
+    """Whether any trial is to run on a GPU and nowhere else."""
     return any(trial.config.performance.device is Device.CUDA for trial in trials)

@@ -271,7 +271,7 @@ class Recorder(Unsaved, tune.Callback):
             "trainer": planned.config.method,
             "dataset": planned.config.data.name,
             "seed": str(planned.config.seed),
-            "noise": planned.config.noise.kind.value,
+            "noise": planned.config.noise.source().kind.value,
             "line": planned.variant,
             "point": dumps(planned.point),
         }

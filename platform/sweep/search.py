@@ -29,7 +29,6 @@ from labeldp.platform.settings.configuration import (
     Estimate,
     TrialConfig,
     config_hash,
-    labeled,
 )
 from labeldp.platform.settings.metrics import ChooseBy, chosen_by
 from labeldp.platform.settings.sweep import (
@@ -69,7 +68,7 @@ class Search:
 
     Attributes:
         axes: Searched, by dotted key; none for a trial that stands alone.
-        priced_as: A trial that stands for all of this search's; None before it is priced.
+        estimates: Of accuracy, that each of its trials requests; known when it is `priced`.
         foreseen: Everything each of its trials requests of the vault.
     """
 
@@ -79,15 +78,14 @@ class Search:
     axes: Mapping[str, RandomAxis]
     trials: int
     seed: int
-    priced_as: PlannedTrial | None = None
+    estimates: int = 1
     foreseen: Asked = frozenset()
 
     @cached_property
     def id(self) -> str:
         """Identity in later starts too, whatever the number of trials."""
         axes = {key: repr(axis) for key, axis in self.axes.items()}
-        first = self.planned(self.probes()[0])
-        settings = config_hash(first.config, data_fingerprint="")
+        settings = config_hash(self.priced_as.config, data_fingerprint="")
         text = json.dumps([self.variant.name, settings, axes, self.seed])
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
@@ -102,16 +100,19 @@ class Search:
         """Number of trials: no setting is tried twice."""
         return min(self.trials, self.combinations or self.trials)
 
+    @property
+    def priced_as(self) -> PlannedTrial:
+        """A trial that stands for all of this search's."""
+        first = self.planned(self.probes()[0])
+        return replace(first, stands_for=self.size, estimates=self.estimates)
+
     def planned(self, numbers: Sequence[float]) -> PlannedTrial:
         """Return the trial at these numbers."""
         searched = {
             key: axis.values[int(number)] if isinstance(axis, Choice) else float(number)
             for (key, axis), number in zip(self.axes.items(), numbers, strict=True)
         }
-        point = {**self.point, **searched}
-        config = self.variant.config(self.base, point)
-        name = labeled(self.variant.name, config)
-        return PlannedTrial(variant=name, config=config, point=point)
+        return self.variant.planned(self.base, {**self.point, **searched})
 
     def suggested(self, numbers: Numbers, size: DataSize) -> PlannedTrial:
         """Return the trial at suggested numbers, with its part of the price."""
@@ -121,8 +122,7 @@ class Search:
                 f"the search suggests {dict(trial.point)}, which requests another release of the "
                 "labels than the plan has; it is not run. Make the axis a grid"
             )
-        assert self.priced_as is not None
-        return replace(trial, estimates=self.priced_as.estimates)
+        return replace(trial, estimates=self.estimates)
 
     @cached_property
     def probed(self) -> Mapping[Numbers, PlannedTrial]:
@@ -150,12 +150,6 @@ class Search:
         found += itertools.islice(corners, _FEW)
         return list(dict.fromkeys(found))
 
-    def rest(self, number: int) -> list[PlannedTrial]:
-        """Return the price of the trials after the first `number` of them."""
-        left = self.size - number
-        assert self.priced_as is not None
-        return [replace(self.priced_as, stands_for=left)] if left else []
-
 
 def searches_of(sweep: Sweep) -> tuple[Search, ...]:
     """Return the searches of a sweep at its final size, each checked at its probes."""
@@ -166,7 +160,7 @@ def searches_of(sweep: Sweep) -> tuple[Search, ...]:
         grids = {key: axis for key, axis in variant.space.items() if isinstance(axis, Grid)}
         axes = {key: axis for key, axis in variant.space.items() if not isinstance(axis, Grid)}
         # A search for each point of the grids: a sampler must not choose between prices.
-        for point in points(grids, samples=1, seed=0):
+        for point in points(grids):
             each = Search(
                 variant=variant,
                 base=sweep.base,
@@ -329,25 +323,14 @@ def priced(search: Search, size: DataSize, *, rungs_of: Callable[[PlannedTrial],
             "request different releases of the labels, and results would decide which; make that "
             "axis a grid ([a,b,c]), or leave the search out for random draws, whose price is known"
         )
-    estimates = 1 + max(map(rungs_of, probes))
-    priced_as = replace(probes[0], stands_for=search.size, estimates=estimates)
-    return replace(search, foreseen=requests.pop(), priced_as=priced_as)
+    return replace(search, foreseen=requests.pop(), estimates=1 + max(map(rungs_of, probes)))
 
 
 # --- the file of suggestions ----------------------------------------------------------------------
 
 
-@dataclass(frozen=True, kw_only=True)
-class Suggested:
-    """A trial that a search suggests: the search's place, a number for each axis, its hash."""
-
-    search: int
-    numbers: Numbers
-    hash: str
-
-
 class Suggestions:
-    """Suggestions in their order, kept in a file.
+    """Suggestions in their order, kept in a file; `plans` has their trials by hash.
 
     Each is written down before its trial starts, so that a later start runs that trial. The records
     tell which trials are done.
@@ -369,20 +352,19 @@ class Suggestions:
         self._by = by
         self.plans: dict[str, PlannedTrial] = {}
         self._kept = _read(path, {search.id: len(search.axes) for search in searches})
-        self._suggested: list[list[Suggested]] = []
+        #: Numbers -> hash, of each search.
+        self._suggested: list[dict[Numbers, str]] = [{} for _ in searches]
         for place, search in enumerate(searches):
-            earlier = self._kept.get(search.id, [])
-            entries = [self._entry(place, tuple(numbers)) for numbers in earlier[: search.size]]
-            self._suggested.append(entries)
+            for numbers in self._kept.get(search.id, [])[: search.size]:
+                self._add(place, tuple(numbers))
         self._handed_out: set[str] = set()
 
-    def next(self, records: Mapping[str, TrialRecord]) -> Suggested | None:
-        """Return the next trial, written down, after those in `records`; None at the end."""
-        for entries in self._suggested:
-            for entry in entries:
-                if entry.hash not in self._handed_out and entry.hash not in records:
-                    self._handed_out.add(entry.hash)
-                    return entry
+    def next(self, records: Mapping[str, TrialRecord]) -> str | None:
+        """Return the hash of the next trial, written down, after `records`; None at the end."""
+        for digest in self.plans:
+            if digest not in self._handed_out and digest not in records:
+                self._handed_out.add(digest)
+                return digest
         numbers = [len(entries) for entries in self._suggested]
         open_ones = [
             place for place, search in enumerate(self._searches) if numbers[place] < search.size
@@ -390,48 +372,47 @@ class Suggestions:
         if not open_ones:
             return None
         place = min(open_ones, key=numbers.__getitem__)
-        entry = self._new(place, records)
-        self._suggested[place].append(entry)
-        self._handed_out.add(entry.hash)
-        rows = [list(each.numbers) for each in self._suggested[place]]
-        self._kept[self._searches[place].id] = rows
+        digest = self._add(place, self._new(place, records))
+        self._handed_out.add(digest)
+        self._kept[self._searches[place].id] = [list(each) for each in self._suggested[place]]
         write_json(self._path, self._kept)
-        return entry
+        return digest
 
     @property
     def rest(self) -> list[PlannedTrial]:
         """The price of the trials that are not suggested yet."""
-        known = zip(self._searches, map(len, self._suggested), strict=True)
-        return [trial for search, number in known for trial in search.rest(number)]
+        known = zip(self._searches, self._suggested, strict=True)
+        left = [(search, search.size - len(entries)) for search, entries in known]
+        return [replace(search.priced_as, stands_for=number) for search, number in left if number]
 
-    def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Suggested:
+    def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Numbers:
         search = self._searches[place]
-        entries = self._suggested[place]
         if not search.axes:
-            return self._entry(place, ())
-        tried = {entry.numbers for entry in entries}
-        ended = [(entry, records[entry.hash]) for entry in entries if entry.hash in records]
+            return ()
+        tried = self._suggested[place]
+        ended = {each: records[digest] for each, digest in tried.items() if digest in records}
         found = {
-            entry.numbers: self._by.rank(record.metrics[self._by.metric])
-            for entry, record in ended
+            each: self._by.rank(record.metrics[self._by.metric])
+            for each, record in ended.items()
             if record.finished
         }
         # A failed trial counts as one of accuracy 0, or as the worst by another figure.
         worst = min([0.0, *found.values()])
-        results = [(entry.numbers, found.get(entry.numbers, worst)) for entry, _ in ended]
+        results = [(each, found.get(each, worst)) for each in ended]
         for attempt in range(_ATTEMPTS):
             numbers = suggest(
-                search.axes, results, seed=search.seed, number=len(entries), attempt=attempt
+                search.axes, results, seed=search.seed, number=len(tried), attempt=attempt
             )
             if numbers not in tried:
-                return self._entry(place, numbers)
-        return self._entry(place, next(each for each in search.all_numbers() if each not in tried))
+                return numbers
+        return next(each for each in search.all_numbers() if each not in tried)
 
-    def _entry(self, place: int, numbers: Numbers) -> Suggested:
+    def _add(self, place: int, numbers: Numbers) -> str:
         trial = self._searches[place].suggested(numbers, self._size)
         digest = trial.hash(self._fingerprint)
         self.plans[digest] = trial
-        return Suggested(search=place, numbers=numbers, hash=digest)
+        self._suggested[place][numbers] = digest
+        return digest
 
 
 def _read(path: Path, axes: Mapping[str, int]) -> dict[str, list[list[float]]]:

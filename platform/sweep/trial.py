@@ -37,13 +37,11 @@ from labeldp.mechanisms.score_histogram import (
     ScoreEstimates,
     ScoreHistogram,
 )
-from labeldp.platform.cluster import beside_driver
 from labeldp.platform.records.results import write_model
 from labeldp.platform.settings.configuration import AshaStop, Checkpoint, TrialConfig, provenance_of
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism
-from labeldp.platform.sweep.search import Search
 from labeldp.platform.vault.label_home import LabelHome, TrialLabels
 from labeldp.trainers.data.files import inner_folder, replacing
 from labeldp.trainers.data.labelled_data import PublicData
@@ -155,10 +153,7 @@ class Checkpoints:
 
 
 class Keeper:
-    """Writes and reads states, and has the names of trials that should stop early.
-
-    `start_keeper` makes an actor of it.
-    """
+    """An actor beside the driver: writes and reads states and models, and names trials to stop."""
 
     def __init__(self, folder: str, models: str) -> None:
         """Use these folders for states and for models; they are created when first needed."""
@@ -201,14 +196,6 @@ def forget(folder: Path, digest: str) -> None:
         (folder / f"{digest}.state").unlink()
 
 
-def start_keeper(folder: Path, models: Path) -> Any:
-    """Start a `Keeper` as an actor beside the driver, for states and for trained models."""
-    # All that it must remember is on disk, so one that died is restarted and called again. It has
-    # forgotten which trials should stop: those train on.
-    actor = beside_driver(Keeper, max_restarts=-1, max_task_retries=-1)
-    return actor.remote(str(folder), str(models))
-
-
 def run_trial(
     config: TrialConfig,
     *,
@@ -238,7 +225,8 @@ def run_trial(
     while len(epochs) < config.trainer.epochs and not stopped:
         read = len(vault.keys)
         epochs.append(trainer.epoch())
-        if selects and len(epochs) == 1 + _best_epoch(epochs):
+        # The first of the best ones.
+        if selects and len(epochs) == 1 + np.argmax([each.val_accuracy for each in epochs]):
             best = trainer.state_dict()
         figures = asdict(epochs[-1])
         rung = len(epochs) in rungs
@@ -277,7 +265,7 @@ def run_trial(
             fingerprint=data.fingerprint,
             trial=checkpoints.digest,
             seed=config.seed,
-            noise=config.noise.kind,
+            noise=config.noise.source().kind,
             provenance=provenance_of(config, data.provenance),
             bounds=data.bounds,
         )
@@ -288,11 +276,6 @@ def run_trial(
         release_keys=vault.keys,
         stopped_early=len(epochs) if stopped else 0,
     )
-
-
-def _best_epoch(epochs: Sequence[EpochMetrics]) -> int:
-    """The first epoch, from 0, of the largest accuracy on the public test split."""
-    return int(np.argmax([metrics.val_accuracy for metrics in epochs]))
 
 
 def _resume(
@@ -339,7 +322,7 @@ def _measured(
         mean = trainer.predict(data.held_out_features).mean(0)
         estimated["majority_share_by_model"] = float(mean.max())
     epsilon, delta = vault.epsilon(delta=config.trainer.delta)
-    found = {
+    return {
         "epsilon": stated(epsilon),
         "delta": delta,
         "train_seconds": audited - begun,
@@ -348,7 +331,6 @@ def _measured(
         **{name: value for name, value in measured.items() if not math.isnan(value)},
         **estimated,
     }
-    return found
 
 
 def on_test_split(trainer: Any, data: PublicData) -> dict[str, float]:
@@ -399,7 +381,6 @@ def tune_trial(
     config: Mapping[str, Any],
     *,
     plans: Mapping[str, PlannedTrial],
-    searches: Sequence[Search],
     data: PublicData,
     home: LabelHome,
     keeper: Any,
@@ -409,9 +390,8 @@ def tune_trial(
     """Run the trial that `config` names.
 
     Args:
-        config: A hash among `plans`, or a search's place and its numbers.
+        config: A hash, and the trial's settings where `plans` does not have it.
         plans: Hash -> planned trial, of a grid.
-        searches: Searches; empty for a grid.
         data: Public data.
         home: Holds the labels.
         keeper: Actor that keeps checkpoints.
@@ -419,19 +399,16 @@ def tune_trial(
         stops: Rules of early stopping; None for none.
     """
     digest = config["hash"]
-    if searches:
-        planned = searches[config["search"]].planned(config["numbers"])
-    else:
-        planned = plans[digest]
+    settings = config["settings"] if "settings" in config else plans[digest].config
     # Ray reserves processors, but does not keep torch from taking all of them.
     torch.set_num_threads(max(1, int(cpus)))
     reports = _Reports(ChooseBy.TEST if stops is None else stops.by)
-    vault = TrialLabels(home=home, noise=planned.config.noise.source(), trial=digest)
+    vault = TrialLabels(home=home, noise=settings.noise.source(), trial=digest)
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
     try:
         outcome = run_trial(
-            planned.config,
+            settings,
             data=data,
             vault=vault,
             on_epoch=reports.take,

@@ -15,14 +15,14 @@ from ray.tune.error import TuneError
 from ray.tune.schedulers import ASHAScheduler, FIFOScheduler, TrialScheduler
 from ray.tune.search import Searcher
 
-from labeldp.platform.cluster import capacity
+from labeldp.platform.cluster import beside_driver, capacity
 from labeldp.platform.records.progress import SweepProgress
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.settings.sweep import CannotFit, Resources, ensembles_of
 from labeldp.platform.sweep.cost import releases_of
 from labeldp.platform.sweep.open_sweep import OpenSweep
 from labeldp.platform.sweep.recorder import Recorder, Unsaved
-from labeldp.platform.sweep.trial import EarlyStops, rung_metric, start_keeper, tune_trial
+from labeldp.platform.sweep.trial import EarlyStops, Keeper, rung_metric, tune_trial
 from labeldp.platform.vault.actors import pool_size, train_ensemble
 from labeldp.trainers.methods.pate import TeacherVotes
 
@@ -79,7 +79,10 @@ def run(sweep: OpenSweep) -> Recorder:
 def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None:
     folder = sweep.folder
     resources = sweep.trial
-    keeper = start_keeper(folder.checkpoints, folder.models)
+    # All that it must remember is on disk, so one that died is restarted and called again. It has
+    # forgotten which trials should stop: those train on.
+    actor = beside_driver(Keeper, max_restarts=-1, max_task_retries=-1)
+    keeper = actor.remote(str(folder.checkpoints), str(folder.models))
     rule = sweep.plan.sweep.stop
     searcher = SuggestionSearcher(recorder) if sweep.suggestions else None
     by = sweep.plan.choose_by
@@ -88,7 +91,6 @@ def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None
     trainable = tune.with_parameters(
         tune_trial,
         plans={} if searcher else left,
-        searches=sweep.plan.searches,
         data=sweep.data.public,
         home=sweep.home,
         keeper=keeper,
@@ -175,7 +177,7 @@ class SuggestionSearcher(Unsaved, Searcher):
             found = suggestions.next(self._recorder.ended)
         if found is None:
             return Searcher.FINISHED
-        return {"hash": found.hash, "search": found.search, "numbers": list(found.numbers)}
+        return {"hash": found, "settings": suggestions.plans[found].config}
 
     def on_trial_complete(
         self, trial_id: str, result: dict[str, Any] | None = None, error: bool = False

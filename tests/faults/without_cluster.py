@@ -86,7 +86,6 @@ def _run_trials(sweep: OpenSweep, recorder: Recorder, *, seconds: float) -> None
             tune_trial(
                 config,
                 plans=plans,
-                searches=sweep.plan.searches,
                 data=sweep.data.public,
                 home=sweep.home,
                 keeper=keeper,

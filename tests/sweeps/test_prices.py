@@ -2,8 +2,6 @@
 
 import ast
 from collections.abc import Sequence
-from contextlib import nullcontext
-from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,7 @@ from labeldp.mechanisms.vault import Shard
 from labeldp.platform.report.paper_figures import Published, published_for, published_rows
 from labeldp.platform.settings.configuration import flatten
 from labeldp.platform.settings.sweep import SweepOptions
-from labeldp.platform.sweep import block_check, trial_runs
+from labeldp.platform.sweep import trial_runs
 from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import plan_of, prepare
@@ -25,11 +23,11 @@ from tests.faults.without_cluster import without_cluster
 from tests.source_tree import ROOT, sources
 
 FEW = {"data.name": "digits", "data.limit": 400, "trainer.epochs": 1}
-#: Quick files, one of each way to pay: a release, stages, counts of a search, votes, a study.
+#: Quick files, one of each way to pay: a release, stages, counts of a search, votes. A study is in
+#: tests/platform/studies/test_comparison.py.
 QUICK: dict[str, dict[str, Any]] = {
     "alibi_cifar10": FEW,
     "lp_mst_cifar100": {**FEW, "trainer.epochs": 2, "trainer.recipe.cutout": 2},  # images of 8 x 8
-    "memorization": {"trainer.epochs": 1, "audit.canaries": 70},
     "moments_on_embeddings": {},
     "pate_fm_cifar10": {"data.name": "digits"},
     "search_quickstart": {"trainer.epochs": 1},
@@ -124,18 +122,13 @@ def test_the_plan_states_what_the_run_pays(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(trial_runs, "train_ensemble", trained)
-    monkeypatch.setattr(block_check, "connected", nullcontext)
     options = SweepOptions(
         results=tmp_path / "r",
         smoke=True,
         overrides=QUICK[name],
-        without=("no privacy",) if name == "memorization" else (),
         quiet=True,
     )
     sweep = load_sweep(str(ROOT / "sweeps" / f"{name}.py"))
-    if name == "memorization":
-        assert plan_of(sweep, options).epsilon_total == 11 * 8.0
-        sweep = replace(sweep, blocks=2)
     planned = plan_of(sweep, options)
     assert planned.fits, planned.problems
     with without_cluster():
@@ -143,7 +136,3 @@ def test_the_plan_states_what_the_run_pays(
     assert paid.finished == planned.trials > 0
     assert paid.ledger["releases"] == planned.releases
     assert paid.ledger["epsilon_total"] == pytest.approx(planned.epsilon_total, rel=1e-9)
-    if name == "memorization":
-        assert (planned.trials, planned.releases, planned.epsilon_total) == (3, 3, 24.0)
-        assert "this study is 3 sweeps" in planned.notes[0]
-        assert planned.configurations[0]["trials"] == 3

@@ -374,6 +374,7 @@ def test_the_sweep_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert plan_of(whole, asked).epsilon_total == 11 * 8.0
     planned = plan_of(sweep, replace(asked, overrides=own))
     assert "this study is 3 sweeps" in planned.notes[0]
+    assert planned.configurations[0]["trials"] == 3
     with without_cluster():
         code, out, _ = swept(sweep, *arguments)
     found = json.loads(out)

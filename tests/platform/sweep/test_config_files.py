@@ -1,6 +1,7 @@
 """config_files: files of settings and of sweeps, read exactly, refused by line, never run."""
 
 import json
+import math
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def again(config: TrialConfig, folder: Path) -> TrialConfig:
 @pytest.mark.parametrize("method", sorted(METHODS))
 def test_a_trials_own_file_is_that_trial_again(method: str, tmp_path: Path) -> None:
     config = planned({"method": method, "seed": 3, "noise.seed": 5})
+    assert type(config.trainer) is METHODS[method] and config.seed == 3
     assert again(config, tmp_path) == config
     digests = {
         config_hash(each, data_fingerprint="f") for each in (config, again(config, tmp_path))
@@ -117,13 +119,15 @@ def test_any_text_is_read_as_it_was_written(
 
 
 def test_values_mean_what_they_mean_on_the_command_line(tmp_path: Path) -> None:
-    values = ["007", "1:30", "no", "1e-3", "5", "[1, 2]", "null", "2020-01-01", "'5'", "0x10"]
-    expected = ["007", "1:30", False, 1e-3, 5, [1, 2], None, "2020-01-01", "5", "0x10"]
-    text = "".join(f"k{n}: {value}\n" for n, value in enumerate(values))
-    typed = parse_overrides([f"k{n}={value}" for n, value in enumerate(values)])
-    assert [*typed.values()] == expected
-    assert settings(tmp_path, text) == typed
-    assert list(map(type, settings(tmp_path, text).values())) == list(map(type, typed.values()))
+    texts = ("007", "1:30", "2020-01-01", "0x10", "inf", "/a/b=c.npz")
+    meant: dict[str, Any] = {text: text for text in texts}
+    meant |= {"no": False, "true": True, "null": None, "'5'": "5", "[0.5,1, 2]": [0.5, 1, 2]}
+    meant |= {"5": 5, "0.5": 0.5, "1e-3": 1e-3, ".inf": math.inf}
+    text = "".join(f"k{n}: {value}\n" for n, value in enumerate(meant))
+    typed = parse_overrides([f"k{n}={value}" for n, value in enumerate(meant)])
+    for found in (typed, settings(tmp_path, text)):
+        assert [*found.values()] == [*meant.values()]
+        assert [type(each) for each in found.values()] == [type(each) for each in meant.values()]
 
 
 def test_later_files_win_and_the_command_line_last_before_references(tmp_path: Path) -> None:

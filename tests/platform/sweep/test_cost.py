@@ -162,13 +162,6 @@ def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> Non
             budget_of(stated, bad, delta=1e-5)
 
 
-def earlier(*mechanisms: Mechanism) -> Sequence[Charge]:
-    vault = LabelVault(labels=np.arange(40) % 10, num_classes=10)
-    for mechanism in mechanisms:
-        vault.release(mechanism)
-    return vault.charges()
-
-
 def check_left(
     trials: Any, charges: Any, budget: Budget | None, held_out: int = 0, read: Any = ()
 ) -> None:
@@ -177,7 +170,7 @@ def check_left(
 
 
 def test_spent_epsilon_stays_spent_and_a_stored_release_costs_nothing() -> None:
-    charges = earlier(LaplaceNoise(epsilon=1.0, num_classes=10))
+    charges = held_out_lines(training=[LaplaceNoise(epsilon=1.0, num_classes=10)])
     half, one = trials_of(trainer__epsilon=0.5), trials_of(trainer__epsilon=1)
     check_left(half, charges, None)
     check_left(half, charges, Budget(epsilon=1.5))

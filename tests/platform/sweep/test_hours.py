@@ -228,16 +228,3 @@ def test_a_plan_states_how_many_trials_share_a_gpu(
     sweep = replace(a_sweep(), resources=Resources(cpu=0.01, gpu=1, shared=True))
     found = plan_of(sweep, SweepOptions(results=tmp_path / "results"))
     assert any("a GPU holds 4 trials or teachers at once" in note for note in found.notes)
-
-
-def test_a_network_that_is_too_large_for_a_gpu_has_one_to_itself(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    card = Card(monkeypatch, free=80)
-
-    def too_large(*network: Any, steps: int) -> tuple[float, float]:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(module, "rate_of_steps", too_large)
-    assert places_on_gpu(plan_trials(load_sweep("alibi_cifar10")), CIFAR) == 1
-    assert card.measured == 0

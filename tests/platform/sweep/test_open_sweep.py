@@ -19,7 +19,13 @@ from labeldp.platform import cluster
 from labeldp.platform.cluster import place
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
-from labeldp.platform.settings.sweep import CannotFit, PlannedTrial, Resources, SweepOptions
+from labeldp.platform.settings.sweep import (
+    CannotFit,
+    PlannedTrial,
+    Resources,
+    SweepOptions,
+    plan_trials,
+)
 from labeldp.platform.sweep.driver import check, run_sweep
 from labeldp.platform.sweep.open_sweep import _coin_seed, budget_left, known_ledger
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
@@ -28,12 +34,7 @@ from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep
 
 
 def trials(*seeds: int | None) -> list[PlannedTrial]:
-    return [
-        PlannedTrial(
-            variant="ALIBI", config=with_changes(TrialConfig(), {"noise.seed": seed}), point={}
-        )
-        for seed in seeds
-    ]
+    return plan_trials(a_sweep(variants=()), {"noise.seed": list(seeds)})
 
 
 def test_coins_are_a_secret_unless_all_noise_is_seeded() -> None:

@@ -131,20 +131,29 @@ def run(
     return run_trial(config, data=data.public, vault=Labels(home), on_epoch=on_epoch, **settings)
 
 
+def killed(
+    data: LabelledData, home: LabelHome, config: TrialConfig, states: States, *, epoch: int
+) -> list[Any]:
+    """Run a trial whose worker dies as it reports this epoch; returns all epochs' figures."""
+    told = list[Any]()
+
+    def dies(figures: Any, rung: bool) -> None:
+        told.append(figures)
+        if len(told) == epoch:
+            raise Killed
+
+    with pytest.raises(Killed):
+        run(data, home, config, on_epoch=dies, checkpoints=states)
+    return told
+
+
 @pytest.mark.parametrize("due", [True, False])
 def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_once(
     digits: LabelledData, due: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its worker may die before a state is due, and the next one add up in another order."""
-    home, states, epochs = home_of(digits), States(tmp_path, due=due), list[Any]()
-
-    def dies_in_the_second_stage(figures: Any, rung: bool) -> None:
-        epochs.append(figures)
-        if len(epochs) == 4:
-            raise Killed
-
-    with pytest.raises(Killed):
-        run(digits, home, on_epoch=dies_in_the_second_stage, checkpoints=states)
+    home, states = home_of(digits), States(tmp_path, due=due)
+    killed(digits, home, TWO_STAGES, states, epoch=4)  # in the second stage
     assert len(home.ledger()) == 2
     if not due:
         monkeypatch.setattr(Learner, "_rate", lambda learner, epoch, step: 0.01)
@@ -155,15 +164,8 @@ def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_o
 
 
 def test_a_trial_goes_on_to_the_same_numbers(digits: LabelledData, tmp_path: Path) -> None:
-    home, states, epochs = home_of(digits), States(tmp_path), list[Any]()
-
-    def dies_in_the_last_epoch(figures: Any, rung: bool) -> None:
-        epochs.append(figures)
-        if len(epochs) == ESTIMATED.trainer.epochs:
-            raise Killed
-
-    with pytest.raises(Killed):
-        run(digits, home, ESTIMATED, on_epoch=dies_in_the_last_epoch, checkpoints=states)
+    home, states = home_of(digits), States(tmp_path)
+    killed(digits, home, ESTIMATED, states, epoch=ESTIMATED.trainer.epochs)
     resumed = run(digits, home, ESTIMATED, checkpoints=states)
     assert states.kept == ESTIMATED.trainer.epochs, "one epoch is trained again"
     whole = run(digits, home, ESTIMATED)  # it reads the same release
@@ -259,15 +261,9 @@ def test_the_best_test_epoch_counts_and_is_labeled_also_after_a_restart(
     config = with_changes(ESTIMATED, {**chosen, "trainer.epsilon": 6.0})
     # Steps of the last epoch go uphill.
     monkeypatch.setattr(Learner, "_rate", lambda own, *at: -1.0 if own.epoch_number == 4 else 0.1)
-    states, home, epochs = States(tmp_path), home_of(digits), list[Any]()
-
-    def dies_after_the_third(figures: Any, rung: bool) -> None:
-        epochs.append(figures["val_accuracy"])
-        if len(epochs) == 4:
-            raise Killed
-
-    with pytest.raises(Killed):
-        run(digits, home, config, on_epoch=dies_after_the_third, checkpoints=states)
+    states, home = States(tmp_path), home_of(digits)
+    told = killed(digits, home, config, states, epoch=4)
+    epochs = [figures["val_accuracy"] for figures in told]
     best = max(epochs)
     assert best > epochs[3], "the best epoch is not the last one"
     outcome = run(digits, home, config, checkpoints=states)
@@ -336,14 +332,14 @@ def test_the_cause_of_a_trials_end_is_in_its_result(
     nothing: Any = dict.fromkeys(("data", "home", "keeper"))
     plans = {"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})}
     cpus = torch.get_num_threads()
-    tune_trial({"hash": "ab"}, plans=plans, searches=(), cpus=cpus, **nothing)
+    tune_trial({"hash": "ab"}, plans=plans, cpus=cpus, **nothing)
     (end,) = (each["end"] for each in reported)
     assert (end["finished"], end["over_budget"]) == (False, over)
     assert end["reason"].startswith(reason) and "\n" not in end["reason"]
     if reason.startswith("out of memory"):  # with a share of a GPU Tune starts it again
         monkeypatch.setattr(trial_module, "_shares_a_gpu", lambda: True)
         with pytest.raises(MemoryError, match="out of memory"):
-            tune_trial({"hash": "ab"}, plans=plans, searches=(), cpus=cpus, **nothing)
+            tune_trial({"hash": "ab"}, plans=plans, cpus=cpus, **nothing)
 
 
 # trial_runs: early stops, and errors that end Tune. Sweeps run elsewhere.
@@ -424,10 +420,3 @@ def test_the_scheduler_knows_trials_of_earlier_starts() -> None:
     judge = scheduler_of(sweep, board)
     tell(judge, "b", 0.5)
     assert board.stopped("b")
-
-
-def test_hyperband_compares_within_a_bracket() -> None:
-    judge, board = scheduler(brackets=2)
-    for digest, accuracy in (("a1", 0.5), ("a2", 0.4), ("a3", 0.3)):
-        tell(judge, digest, accuracy, epoch=4)
-    assert [name for name in ("a1", "a2", "a3") if board.stopped(name)] == ["a3"]
