@@ -351,7 +351,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
 
     def predict(self, X: object) -> NDArray[Any]:
         """Return the likeliest class [N] of raw rows X [N, ...]."""
-        return np.asarray(self.classes_[self.predict_proba(X).argmax(1)])
+        likeliest = self.predict_proba(X).argmax(1)  # which refuses what is not fitted
+        return np.asarray(self.classes_[likeliest])
 
     def score(self, X: object, y: object, sample_weight: object = None) -> float:
         """Return the share of right predictions of X; y are public labels, and no tokens."""

@@ -25,8 +25,6 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from safetensors import SafetensorError
-from safetensors.torch import load
 from torch import Tensor, nn
 
 from labeldp.mechanisms import _validate
@@ -392,6 +390,10 @@ def finished(
 def read_weights(file: Path) -> dict[str, Tensor]:
     """Return the tensors of a `.safetensors`, or of a file that `torch.save` wrote, by name."""
     if file.suffix == ".safetensors":
+        # A machine without safetensors can train an encoder all the same.
+        from safetensors import SafetensorError
+        from safetensors.torch import load
+
         try:
             with open_regular(file) as opened:
                 return dict(load(opened.read()))

@@ -28,7 +28,7 @@ def both_tables(rows: int = ROWS) -> tuple[pd.DataFrame, pd.DataFrame]:
     return features, labels.sample(frac=1, random_state=0)
 
 
-def refused(model: Any, *given: Any, says: str = "", **named: Any) -> None:
+def refused(model: Any, *given: Any, says: str | None = None, **named: Any) -> None:
     """See that a fit is refused before it has paid anything to a vault."""
     vault = SharedVault()
     with pytest.raises(ValueError, match=says):
