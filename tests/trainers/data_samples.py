@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.labelled_data import LabelledData, labelled
-from labeldp.trainers.data.own_data import read_own
-from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.preprocessing import Preprocessing
-
-
-def load_own(source: OwnSource) -> LabelledData:
-    return labelled("own", read_own(source))
 
 
 def read_back(preprocessing: Preprocessing) -> Preprocessing:

@@ -25,6 +25,8 @@ from torch import Tensor
 from labeldp.mechanisms import _validate
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import data_root
+from labeldp.trainers.data.own_data import read_own
+from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.preprocessing import NOTHING, Preprocessing, as_given
 from labeldp.trainers.data.splits import (
     NO_OUTSIDE_DATA,
@@ -264,6 +266,11 @@ def load(
 ) -> LabelledData:
     """Read a data set from disk; nothing is downloaded."""
     return labelled(name, find(name).read(data_root(root)), limit=limit)
+
+
+def load_own(source: OwnSource) -> LabelledData:
+    """Read a user's own files, as a sweep does."""
+    return labelled("own", read_own(source))
 
 
 def labelled(name: str, splits: Splits, *, limit: int | None = None) -> LabelledData:

@@ -12,11 +12,11 @@ from labeldp.platform.cli.data_sets import check_own, check_set
 from labeldp.platform.settings.configuration import TrialConfig, with_changes
 from labeldp.platform.sweep.config_files import parse_overrides
 from labeldp.trainers.data.catalog import DATASETS
-from labeldp.trainers.data.labelled_data import load
+from labeldp.trainers.data.labelled_data import load, load_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from tests.platform.cli.asked import answer, refusal, words
 from tests.real_data import real_data_root
-from tests.trainers.data_samples import load_own, write_mnist
+from tests.trainers.data_samples import write_mnist
 
 CLASSES = ("healthy", "HIV positive")
 ROWS = 1200

@@ -10,12 +10,12 @@ from pyarrow import parquet
 
 from labeldp.platform.cli.models import read_rows
 from labeldp.platform.records.results import write_model
+from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.data.preprocessing import Numbers, Preprocessing
 from labeldp.trainers.models.trained_model import TrainedModel
 from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.report.folders import a_folder
-from tests.trainers.data_samples import load_own
 from tests.trainers.trained_examples import examples, small_model
 
 Model = tuple[TrainedModel, pd.DataFrame, Path]

@@ -21,11 +21,11 @@ from labeldp.trainers.data.columns import (
     matrix_of,
     named_columns,
 )
-from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.data.labelled_data import PublicData, load_own
 from labeldp.trainers.data.own_data import LARGEST_SQUARED_NORM, prepared
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.data.preprocessing import Columns, Numbers, Places, Preprocessing, as_given
-from tests.trainers.data_samples import load_own, read_back
+from tests.trainers.data_samples import read_back
 
 
 @pytest.mark.parametrize(

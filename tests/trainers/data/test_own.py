@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from pyarrow import parquet
 
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
-from labeldp.trainers.data.labelled_data import LabelledData
+from labeldp.trainers.data.labelled_data import LabelledData, load_own
 from labeldp.trainers.data.own_data import label_numbers, own_rows
 from labeldp.trainers.data.own_files import (
     HoldOut,
@@ -27,7 +27,7 @@ from labeldp.trainers.data.own_files import (
 )
 from labeldp.trainers.data.splits import held_out
 from labeldp.trainers.data.tables import csv_table, parquet_table
-from tests.trainers.data_samples import images, load_own
+from tests.trainers.data_samples import images
 
 TABLE = np.arange(60, dtype=np.float64).reshape(20, 3) ** 2
 LABELS = np.arange(20) % 2

@@ -24,12 +24,12 @@ from labeldp.trainers.data.columns import (
     values_in,
 )
 from labeldp.trainers.data.files import DataFileError
+from labeldp.trainers.data.labelled_data import load_own
 from labeldp.trainers.data.own_data import label_numbers
 from labeldp.trainers.data.own_files import HoldOut, OwnSource
 from labeldp.trainers.data.preprocessing import Columns
 from labeldp.trainers.data.tables import csv_table, parquet_table
 from tests.platform.cli.asked import answer
-from tests.trainers.data_samples import load_own
 
 # ------------------------------------------------------------------------------------- labels
 

@@ -20,7 +20,7 @@ from labeldp.platform.settings.configuration import DataSettings
 from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
-from labeldp.trainers.data.labelled_data import LabelledData, labelled, load
+from labeldp.trainers.data.labelled_data import LabelledData, labelled, load, load_own
 from labeldp.trainers.data.own_data import with_embeddings
 from labeldp.trainers.data.own_files import OwnSource
 from labeldp.trainers.data.splits import League, digest_of_images, record_place
@@ -35,7 +35,7 @@ from labeldp.trainers.encoders.image_encoder import ImageEncoder
 from labeldp.trainers.performance import Device, Performance
 from labeldp.trainers.settings.training import LearnerConfig, fast_training
 from tests.platform.cli.asked import refusal, run
-from tests.trainers.data_samples import load_own, write_cifar_binary
+from tests.trainers.data_samples import write_cifar_binary
 from tests.trainers.encoders.small_encoders import SMALL, embedded, some_images
 from tests.trainers.small_data import small_images
 
