@@ -120,7 +120,7 @@ class Total:
     delta: float = 0.0
     epsilon_private: float = 0.0  # without the lines that handed labels out as they are
     releases: int = 0
-    handed_out: int = 0  # lines that did
+    handed_out: int = 0  # how many lines handed labels out
     seeded: bool = False  # whether a seed made some of the noise
 
     def at_least(self, *others: "Total") -> "Total":

@@ -52,9 +52,9 @@ _NUMBERS_AT_ONCE = 10_000_000
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Groups:
-    """Who pays for a release: each label, or each person for all of their labels."""
+    """The payers of a release: single labels, or persons, who pay for all of their labels."""
 
-    persons: Persons | None = None  # number of each row's person [N]; None: labels pay
+    persons: Persons | None = None  # number of each row's person [N]; None where labels pay
     names: NDArray[np.str_] | None = None  # of the persons [P]
     kept: NDArray[np.intp] | None = None  # places of the rows whose labels are used [M]; None: all
 

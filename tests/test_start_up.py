@@ -26,7 +26,7 @@ def loaded_by(code: str, *arguments: str, cwd: Path) -> tuple[float, set[str]]:
 
 
 def loaded_by_verbs(*lines: str, cwd: Path) -> set[str]:
-    """What these commands load, in one process: each start would take a second."""
+    """Return the modules that these commands load, in one process, since a start takes a second."""
     code = "import shlex\nfrom labeldp.platform.cli.command_line import main\n"
     code += "for line in sys.argv[1:]: assert main(shlex.split(line)) in (0, 3), line"
     return loaded_by(code, *lines, cwd=cwd)[1]

@@ -55,7 +55,7 @@ class FileNotAsWritten(ValueError):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Asked:
-    """What a request asks, and its release repeats.
+    """The fields that a request and its release share.
 
     Attributes:
         ids: Whose labels, as text, each once [N].

@@ -308,9 +308,9 @@ class _Question:
         here on only a disk can fail.
         """
         mechanism = self.mechanism
+        store = shared.store(self.side, create=False)  # which refuses a vault that lost lines
         # A relabeled vault has no earlier releases: it is priced as an empty one.
-        store = MemoryStore() if self.relabel else shared.store(self.side, create=False)
-        own = self.locked_away(store)
+        own = self.locked_away(MemoryStore() if self.relabel else store)
         random = np.random.default_rng(0)
         known = {charge.key for charge in own.charges()}
         planned: list[Charge] = []
@@ -453,6 +453,7 @@ def answer(
         BudgetExceeded: A label would pay more than the budget.
         ValueError: Something else is refused. Nothing was released, relabeled or written either.
     """
+    _validate.number(most_missing=most_missing)
     if not 0 <= most_missing <= 1:
         raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
     parts = Parts.of(request)

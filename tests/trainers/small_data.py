@@ -17,7 +17,7 @@ from labeldp.trainers.data.labelled_data import PublicData, load
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.methods.semi_supervised import SemiSupervised
 from labeldp.trainers.performance import Device, Performance
-from labeldp.trainers.settings.training import SemiSupervisedConfig
+from labeldp.trainers.settings.training import Flip, Recipe, SemiSupervisedConfig
 
 ON_CPU = Performance(device=Device.CPU)
 #: A small network that learns from a few labels.
@@ -25,6 +25,15 @@ FEW_LABELS: dict[str, Any] = {
     **{"model": ModelName.MLP, "width": 16, "epochs": 2, "steps_per_epoch": 20, "batch_size": 8},
     **{"unlabeled_ratio": 2, "learning_rate": 0.1, "average_decay": 0.5},
 }
+#: Everything that a recipe can do for images.
+EVERY_STEP = Recipe(
+    flip=Flip.ALTERNATING,
+    crop=1,
+    bias_rate=8.0,
+    decoupled_decay=True,
+    average_decay=0.9,
+    mirrored=True,
+)
 Given = tuple[PublicData, "SeededVault"]
 
 

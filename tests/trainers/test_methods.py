@@ -48,14 +48,13 @@ from labeldp.trainers.methods.settings import (
 from labeldp.trainers.settings.trainer import PlannedCharge, Trainer
 from labeldp.trainers.settings.training import (
     FixMatchConfig,
-    Flip,
     LearnerConfig,
     Recipe,
     SemiSupervisedConfig,
     TrainingDiverged,
 )
 from tests.trainers.ratings import write_ratings
-from tests.trainers.small_data import FEW_LABELS, ON_CPU, SeededVault, small_table
+from tests.trainers.small_data import EVERY_STEP, FEW_LABELS, ON_CPU, SeededVault, small_table
 
 CLUSTERS = PriorSettings(source=PriorSource.CLUSTERS, clusters=40)
 MOMENTS = PriorSettings(source=PriorSource.MOMENTS, landmarks=150)
@@ -125,14 +124,7 @@ METHODS = {
             width=1,
             epochs=3,
             augment=True,
-            recipe=Recipe(
-                flip=Flip.ALTERNATING,
-                crop=1,
-                bias_rate=8.0,
-                decoupled_decay=True,
-                average_decay=0.9,
-                mirrored=True,
-            ),
+            recipe=EVERY_STEP,
         ),
         accuracy=0.05,
     ),

@@ -10,6 +10,7 @@ import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -794,6 +795,10 @@ def test_a_crafted_release_is_refused_and_hinders_no_other(change: str) -> None:
     answer(labels, request, "ours", **COLUMNS, epsilon=1.0, vault=SharedVault("vault"))
 
 
+def _with_classes(classes: list[str], facts: dict[str, Any], _: object) -> None:
+    facts["classes"] = classes
+
+
 def test_a_release_answers_its_own_request_only() -> None:
     features, labels = both_tables(60)
     features.to_csv("features.csv", index=False)
@@ -803,7 +808,8 @@ def test_a_release_answers_its_own_request_only() -> None:
     assert "answers the request" in refusal(*line, "m", "--request", "other")
     assert "not compared" not in words(*line, "m")
     for turned in (["yes", "no"], ["no", "oui"]):
-        _rewritten("r", lambda facts, _: facts.update(classes=turned), "release.json")  # noqa: B023
+        edit = partial(_with_classes, turned)
+        _rewritten("r", edit, "release.json")
         assert "does not answer" in refusal(*line, "m2")
     Path("q").rename("elsewhere")
     Path("away").mkdir()

@@ -57,7 +57,7 @@ def test_parts_are_disjoint_and_complete(shares: tuple[float, ...]) -> None:
 
 
 def test_a_partition_that_depends_on_labels_or_has_an_empty_part_is_refused() -> None:
-    """The cut gets a count and shares: there is no way to hand it labels."""
+    # It takes a count and shares alone, so that nobody can give it labels.
     assert list(inspect.signature(stage_parts).parameters) == ["num_examples", "shares"]
     with pytest.raises(ValueError, match="num_examples is array"):
         stage_parts(np.array([0, 1, 1]), shares=(0.5, 0.5))  # type: ignore[arg-type]

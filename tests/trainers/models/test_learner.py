@@ -33,7 +33,7 @@ from labeldp.trainers.settings.training import (
     rate_factor,
 )
 from tests.shared_material import shared_path
-from tests.trainers.small_data import ON_CPU, small_images
+from tests.trainers.small_data import EVERY_STEP, ON_CPU, small_images
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
@@ -53,14 +53,6 @@ def test_each_image_is_padded_cut_and_mirrored(dtype: torch.dtype, padding: int)
         np.testing.assert_array_equal(ours[row].numpy(), expected, err_msg=f"image {row}")
 
 
-ALL = Recipe(
-    flip=Flip.ALTERNATING,
-    crop=1,
-    bias_rate=8.0,
-    decoupled_decay=True,
-    average_decay=0.9,
-    mirrored=True,
-)
 QUICK = LearnerConfig(
     model=ModelName.FAST_CNN,
     width=4,
@@ -71,7 +63,7 @@ QUICK = LearnerConfig(
     schedule=Schedule.TRIANGLE,
     warmup=0.25,
     augment=True,
-    recipe=ALL,
+    recipe=EVERY_STEP,
 )
 
 
@@ -88,7 +80,9 @@ def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) ->
         return batch.float()
 
     monkeypatch.setattr(learners, "normalize", normalize)
-    config = replace(QUICK, batch_size=400, epochs=2, recipe=replace(ALL, crop=0, mirrored=False))
+    config = replace(
+        QUICK, batch_size=400, epochs=2, recipe=replace(EVERY_STEP, crop=0, mirrored=False)
+    )
     data, learner = small_images(channels=3)[0], a_learner(config)
     for _ in range(2):
         learner.epoch()
