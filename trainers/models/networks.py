@@ -15,6 +15,7 @@ import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -507,12 +508,61 @@ def _block(inputs: int, outputs: int, *, every_row: bool) -> nn.Module:
     )
 
 
+#: Up to so many pixels a gradient by shifted maps is faster than the library's.
+_FEW_PIXELS = 16
+
+
+class _ByShiftedMaps(torch.autograd.Function):
+    """A 3x3 convolution whose weights get their gradient by a matrix product for each place.
+
+    For maps of a few pixels on a processor with units for bf16 that takes a fifth of the time.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight: Tensor) -> Tensor:
+        """Convolve maps [B, C, H, W] with filters [D, C, 3, 3]."""
+        ctx.save_for_backward(x, weight)
+        return functional.conv2d(x, weight, padding=1)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        """Return the gradients of maps and filters."""
+        x, weight = ctx.saved_tensors
+        to_maps = functional.conv_transpose2d(gradients[0], weight, padding=1)
+        source = x.permute(0, 2, 3, 1)
+        target = gradients[0].permute(0, 2, 3, 1)
+        products = [
+            (target[:, _kept(-down), _kept(-right)].flatten(0, 2).mT)
+            @ source[:, _kept(down), _kept(right)].flatten(0, 2)
+            for down in (-1, 0, 1)
+            for right in (-1, 0, 1)
+        ]
+        return to_maps, torch.stack(products, dim=2).view(weight.shape)
+
+
+def _kept(shift: int) -> slice:
+    """Rows or columns that have a neighbor at this distance in the map that is moved against it."""
+    return slice(max(shift, 0), shift if shift < 0 else None)
+
+
+class _Conv3x3(nn.Conv2d):
+    def forward(self, x: Tensor) -> Tensor:
+        """Map [B, C, H, W] to [B, D, H, W]."""
+        on_cpu = x.device.type == "cpu"
+        in_halves = torch.is_autocast_enabled("cpu") and self.weight.requires_grad
+        if on_cpu and in_halves and x.shape[2] * x.shape[3] <= _FEW_PIXELS:
+            kind = torch.get_autocast_dtype("cpu")
+            convolved: Tensor = _ByShiftedMaps.apply(x.to(kind), self.weight.to(kind))
+            return convolved
+        return super().forward(x)
+
+
 def _conv(inputs: int, outputs: int) -> nn.Conv2d:
     """A 3x3 convolution; as many of its filters as there are inputs hand one of them on at first.
 
     A picture then arrives at the head of an untrained network, if a blurred one.
     """
-    conv = nn.Conv2d(inputs, outputs, 3, padding=1, bias=False)
+    conv = _Conv3x3(inputs, outputs, 3, padding=1, bias=False)
     nn.init.dirac_(conv.weight[: min(inputs, outputs)])
     return conv
 

@@ -324,6 +324,26 @@ def test_the_first_layer_whitens_patches(channels: int) -> None:
     assert torch.cov(raw)[0, 1] > 0.4, "there was nothing to whiten"
 
 
+@pytest.mark.parametrize("side", [1, 2, 4])
+def test_few_pixels_get_the_gradients_of_any_convolution(side: int) -> None:
+    block: Any = built((3, 8, 8)).get_submodule("blocks.block2")
+    conv = block.conv1
+    dice = torch.Generator().manual_seed(0)
+    x = torch.randn(9, 4, side, side, generator=dice).bfloat16().requires_grad_()
+    outward = torch.randn(9, 16, side, side, generator=dice).bfloat16()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        out = conv(x)
+    assert type(out.grad_fn).__name__ == "_ByShiftedMapsBackward"
+    gradients = torch.autograd.grad(out, (x, conv.weight), outward)
+    inputs = (x.detach().float().requires_grad_(), conv.weight.bfloat16().float())
+    exact = functional.conv2d(*inputs, padding=1)
+    torch.testing.assert_close(out.float(), exact, rtol=0.01, atol=0.02)
+    for ours, true in zip(
+        gradients, torch.autograd.grad(exact, inputs, outward.float()), strict=True
+    ):
+        torch.testing.assert_close(ours.float(), true, rtol=0.01, atol=0.05)
+
+
 def test_images_without_a_patch_are_refused() -> None:
     with pytest.raises(ValueError, match=r"1 x 7 pixels, but fast_cnn looks at patches of 2 x 2"):
         built((1, 1, 7))
