@@ -233,7 +233,8 @@ class PublishedCost:
         return min(bound, epsilon_of_prices([answers, self], delta=self.delta))
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+# The votes are secret: no text shows them.
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
 class AnsweredRequest:
     """A request and everything that determines its real cost; private, for the votes in it.
 

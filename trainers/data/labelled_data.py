@@ -84,7 +84,7 @@ class PublicData:
     test_amounts: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
-        for part, features in self._parts.items():
+        for part, features in self.parts.items():
             if not isinstance(features, Tensor):
                 raise ValueError(
                     f"{self.name}: {part}_features is a {type(features).__name__}; it must be a "
@@ -95,7 +95,7 @@ class PublicData:
             if features.untyped_storage().nbytes() > features.numel() * features.element_size():
                 own = features.clone(memory_format=torch.contiguous_format)
                 object.__setattr__(self, f"{part}_features", own)
-        labels = checked_public(self.name, self.num_classes, self._parts, self.test_labels)
+        labels = checked_public(self.name, self.num_classes, self.parts, self.test_labels)
         object.__setattr__(self, "test_labels", labels)
         if not self.preprocessing.steps:
             object.__setattr__(self, "preprocessing", as_given(self.train_features))
@@ -112,7 +112,7 @@ class PublicData:
             )
 
     def __repr__(self) -> str:
-        shown = [f"{part}={list(x.shape)}" for part, x in self._parts.items() if len(x)]
+        shown = [f"{part}={list(x.shape)}" for part, x in self.parts.items() if len(x)]
         return f"PublicData(name={self.name!r}, num_classes={self.num_classes}, {', '.join(shown)})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -136,7 +136,7 @@ class PublicData:
         """How long the list of each column of identifiers is [D]; None for other features."""
         if self.kind is not FeatureKind.IDENTIFIERS:
             return None
-        parts = [features.amax(0) for features in self._parts.values() if len(features)]
+        parts = [features.amax(0) for features in self.parts.values() if len(features)]
         longest = torch.stack(parts).amax(0)
         return tuple((longest + 1).tolist())
 
@@ -168,10 +168,10 @@ class PublicData:
 
         Nothing secret is in them: labels that are held out and not public are not here at all.
         """
-        return fingerprint_of(self.num_classes, self._parts.values(), self.test_labels)
+        return fingerprint_of(self.num_classes, self.parts.values(), self.test_labels)
 
     @property
-    def _parts(self) -> dict[str, Tensor]:
+    def parts(self) -> dict[str, Tensor]:
         """All features there are, in the order in which the fingerprint reads them."""
         parts = {"train": self.train_features, "test": self.test_features}
         held_out = self.held_out_features

@@ -252,7 +252,8 @@ def _stated_classes(
         )
     listed = next(iter(names), None)
     count = counts.pop()
-    _validate.whole(minimum=2, num_classes=count)
+    if listed is None:  # names are checked with the labels, by an error that shows them
+        _validate.whole(minimum=2, num_classes=count)
     return count, listed
 
 

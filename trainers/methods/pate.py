@@ -183,7 +183,8 @@ def start_student(
     return _ClosedFormStudent(config=config, **given)
 
 
-@dataclass(kw_only=True, eq=False)
+# Labels of a teacher are secret: no text shows them.
+@dataclass(kw_only=True, eq=False, repr=False)
 class _ClosedFormStudent(FittedAtOnce[Predictor]):
     """A probe or a forest; both compute on the CPU, in single precision."""
 

@@ -31,6 +31,7 @@ True
 import itertools
 import math
 import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -602,6 +603,9 @@ def _side_by_side(work: Sequence[Callable[[], Any]], *, n_jobs: int | None) -> l
     """Do all parts of the work, each on one thread: threads that wait for each other are slow."""
 
     def alone(part: Callable[[], Any]) -> Any:
+        # A thread's first call of torch takes the process's number of threads, over any limit.
+        if torch := sys.modules.get("torch"):
+            torch.get_num_threads()
         with threadpool_limits(1, user_api="openmp"):  # which each thread has its own number of
             return part()
 

@@ -38,7 +38,7 @@ from labeldp.trainers.models.networks import settled
 from labeldp.trainers.performance import Precision
 
 #: Counted up when the same settings give other features, so that stale files are not read.
-_VERSION = 4
+_VERSION = 5
 #: How long one process waits for another at most: ten times what the slowest of these arrays take
 #: on a busy machine. Afterwards it computes for itself, which costs time and nothing else.
 PATIENCE_SECONDS = 900.0
@@ -465,12 +465,11 @@ def described_by_features(
     """
     data.require_numbers(user="data.features=patches")
     settings = settings or PatchFeatures()
-    count = len(data.train_features)
 
     def make() -> Arrays:
         train = data.train_features.cpu()
         step = ScaledStep.fit(train) if data.kind is FeatureKind.TABULAR else settings.fit(train)
-        found = torch.cat((step(train), step(data.test_features.cpu())))
+        found = torch.cat([step(features.cpu()) for features in data.parts.values()])
         arrays = step.arrays()
         described = json.dumps({"step": step.described(), "names": list(arrays)})
         return found.numpy(), np.array(described), *arrays.values()
@@ -479,13 +478,13 @@ def described_by_features(
     found, described, *arrays = made_once(make, folder=folder, name="features", key=key)
     facts = json.loads(described.item())
     step = Step.restored(facts["step"], dict(zip(facts["names"], arrays, strict=True)))
-    features = torch.from_numpy(found)
-    held_out = data.held_out_features
+    sizes = [len(features) for features in data.parts.values()]
+    parts = dict(zip(data.parts, torch.split(torch.from_numpy(found), sizes), strict=True))
     return replace(
         data,
-        train_features=features[:count],
-        test_features=features[count:],
-        held_out_features=None if held_out is None else step(held_out.cpu()),
+        train_features=parts["train"],
+        test_features=parts["test"],
+        held_out_features=parts.get("held_out"),
         preprocessing=data.preprocessing.then(step),
     )
 

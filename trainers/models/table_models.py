@@ -84,13 +84,14 @@ class RankedColumns(StandardColumns):
     kind: ClassVar[str] = "ranked_columns"
 
     ranked: NDArray[np.intp]
-    knots: Singles
+    knots: NDArray[np.float64]
 
     @classmethod
     def learned(cls, rows: NDArray[np.floating]) -> "RankedColumns":
         """Measure rows [N, D]; quantiles are those of some of the rows."""
         plain = StandardColumns.learned(rows)
-        sample = np.asarray(rows[:: math.ceil(len(rows) / SAMPLE)], np.float32)
+        chosen = np.sort(np.random.default_rng(0).permutation(len(rows))[:SAMPLE])
+        sample = np.asarray(rows[chosen], np.float32)
         ranked = np.flatnonzero(~of_two_values(sample))
         return cls(
             center=plain.center,
@@ -102,13 +103,14 @@ class RankedColumns(StandardColumns):
     def __call__(self, rows: NDArray[np.floating]) -> Singles:
         """Return rows [N, D] in these units, with ranks of variance 1 [N, D + R]."""
         places = np.linspace(-math.sqrt(3), math.sqrt(3), len(self.knots))
-        ranks = []
-        for column, knots in zip(self.ranked, self.knots.T, strict=True):
+        found = np.empty((len(rows), rows.shape[1] + len(self.ranked)), np.float32)
+        found[:, : rows.shape[1]] = super().__call__(rows)
+        for place, (column, knots) in enumerate(zip(self.ranked, self.knots.T, strict=True)):
             values = np.asarray(rows[:, column], np.float32)  # as knots, so that equals stay equal
             above = np.interp(values, knots, places)
             below = -np.interp(-values, -knots[::-1], places)
-            ranks.append((above + below) / 2)
-        return np.column_stack([super().__call__(rows), *ranks]).astype(np.float32)
+            found[:, rows.shape[1] + place] = (above + below) / 2
+        return found
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -263,7 +263,8 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
     description = place / DESCRIPTION
     facts = _description(description)
     # Before anything of the file is used.
-    for module in _modules(facts.get("architecture")) - {allow_code}:
+    restored = [facts.get("architecture"), facts.get("preprocessing")]
+    for module in _modules(restored) - {allow_code}:
         raise ModelFileError(
             f"{description} names the module {module!r} as its network, and loading it would run "
             f"that module's code; if you trust it, allow it by name: --allow-code {module}, or "
@@ -311,7 +312,7 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
 
 
 def _modules(described: object) -> set[str]:
-    """Return the modules of networks of users' own in an architecture."""
+    """Return the modules of networks of users' own in what is restored."""
     if isinstance(described, Mapping):
         model = described.get("model")
         own = {model.partition(":")[0]} if isinstance(model, str) and ":" in model else set()

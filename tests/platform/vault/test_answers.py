@@ -116,6 +116,7 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
     open_ones = {name for name in figures if not is_owners(name) and name not in PUBLIC}
     assert open_ones == {"answered_by_teachers", "epsilon_of_counts", "epsilon_realised"}
     run = AnsweredRequest(request=REQUEST, votes=votes, released=reply.values)
+    assert "array" not in repr(run), "votes are secret"
     costs = private_costs([run], delta=1e-5)
     assert figures["private/epsilon_data_dependent"] == costs["realised"]
     assert figures["private/epsilon_expected"] == costs["expected"]

@@ -151,6 +151,19 @@ def test_students_without_answers_or_features_are_refused() -> None:
         )
 
 
+def test_no_text_shows_the_labels_of_a_teacher() -> None:
+    labels = np.arange(5) % 3
+    teacher = start_student(
+        StudentConfig(kind=StudentKind.FOREST),
+        data=given()[0],
+        examples=np.arange(5),
+        labels=labels,
+        seed=0,
+        performance=ON_CPU,
+    )
+    assert str(labels.tolist())[1:-1] not in repr(teacher)
+
+
 # closed_forms: probes against one regression at a time, forests against scikit-learn.
 
 Shards = list[NDArray[np.int64]]

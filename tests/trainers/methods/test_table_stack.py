@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 from numpy.typing import NDArray
 from scipy.special import softmax
 from scipy.stats import pearsonr
@@ -31,10 +33,12 @@ from labeldp.trainers.methods.table_stack import (
     CountEvidence,
     Evidence,
     LabelEvidence,
+    _side_by_side,
     fit_and_predict,
     fit_stack,
     scores_of,
 )
+from labeldp.trainers.models.smooth_functions import SAMPLE
 from labeldp.trainers.models.table_models import (
     Constant,
     Inverted,
@@ -45,7 +49,7 @@ from labeldp.trainers.models.table_models import (
 )
 from labeldp.trainers.models.table_network import fit_network
 from labeldp.trainers.models.trained_model import load_model
-from labeldp.trainers.performance import Performance
+from labeldp.trainers.performance import Performance, threads
 from labeldp.trainers.settings.training import LearnerConfig
 
 ROWS = np.random.default_rng(0).normal(size=(900, 4))
@@ -258,6 +262,25 @@ def test_columns_are_ranked_by_their_mean_places() -> None:
     assert (view(tenths) == view(tenths.astype(np.float32))).all()
     uniform = np.random.default_rng(0).random((5000, 1))
     assert RankedColumns.learned(uniform)(uniform)[:, 1].var() == pytest.approx(1, abs=0.02)
+    in_turn = np.stack([np.zeros(SAMPLE), np.linspace(0, 1, SAMPLE)], axis=1).reshape(-1, 1)
+    assert RankedColumns.learned(in_turn).ranked.tolist() == [0]
+
+
+def test_ranks_take_little_memory() -> None:
+    rows = np.random.default_rng(0).random((20_000, 40), dtype=np.float32)
+    view = RankedColumns.learned(rows)
+    tracemalloc.start()
+    found = view(rows)
+    assert tracemalloc.get_traced_memory()[1] < 2.5 * found.nbytes
+    tracemalloc.stop()
+
+
+def test_fits_side_by_side_take_a_thread_each() -> None:
+    def count() -> int:
+        return torch.zeros(1).add(1).numel() * torch.get_num_threads()
+
+    with threads(2):
+        assert _side_by_side([count] * 4, n_jobs=2) == [1] * 4
 
 
 def test_a_linear_model_learns_from_a_column_with_a_heavy_tail() -> None:

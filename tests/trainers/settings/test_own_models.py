@@ -134,10 +134,14 @@ def test_a_model_imports_no_module_that_is_not_allowed_by_name(
         load_model(here / "model", allow_code=allowed)
     with refused:
         _load_pyfunc(str(here / "model"))
-    mean = {"kind": "mean", "parts": [facts["architecture"]]}
-    path.write_text(json.dumps({**facts, "architecture": mean}))
-    with refused:
-        load_model(here / "model", allow_code=allowed)
+    network = facts["architecture"]
+    mean = {"kind": "mean", "parts": [network]}
+    steps = {**facts["preprocessing"], "steps": [network]}
+    built_in = {**network, "model": "mlp"}
+    for changes in ({"architecture": mean}, {"architecture": built_in, "preprocessing": steps}):
+        path.write_text(json.dumps(facts | changes))
+        with refused:
+            load_model(here / "model", allow_code=allowed)
     assert NAME not in sys.modules
 
 
