@@ -204,7 +204,9 @@ def delta(value: float, name: str = "delta") -> None:
     """Refuse a probability outside [0, 1)."""
     number(**{name: value})
     if not 0 <= value < 1:
-        raise ValueError(f"{name} is {value}; it must lie in [0, 1)")
+        raise ValueError(
+            f"{name} is {value}; it must lie in [0, 1): far below 1/N, or 0 for pure guarantees"
+        )
 
 
 def whole(*, minimum: int = 0, **values: int) -> None:

@@ -53,6 +53,10 @@ class FileNotAsWritten(ValueError):
     """A request or release that is not what its writer wrote, or that can't be answered."""
 
 
+class FileAltered(FileNotAsWritten):
+    """A whole request or release whose bytes are not those that were digested."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Asked:
     """The fields that a request and its release share.
@@ -491,7 +495,7 @@ def read_folder(
         (folder / _ARRAYS, facts["arrays"], file_digest(folder / _ARRAYS, most_bytes=_MOST_BYTES)),
     ):
         if then != now:
-            raise FileNotAsWritten(f"{path} was altered; get it from its writer again")
+            raise FileAltered(f"{path} was altered; get it from its writer again")
     arrays = npz_arrays(folder / _ARRAYS, stored=True)
     ids = arrays.pop("ids")
     if ids.dtype.itemsize > _LONGEST_ID:  # NumPy gives every id the room of the longest

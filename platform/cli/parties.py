@@ -2,7 +2,7 @@
 
 import csv
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager
 from dataclasses import asdict
 from itertools import accumulate
 from pathlib import Path
@@ -344,10 +344,13 @@ def _refuse_others(
     own: dict[str, party_files.Request] = {}
     for folder in folders:
         if (folder / party_files.REQUEST).is_file():
-            # One that nobody named may be another program's, or still be written.
-            with nullcontext() if requests else suppress(party_files.FileNotAsWritten):
+            try:
                 asked = party_files.read_request(folder)
-                own[asked.digest] = asked
+            except party_files.FileNotAsWritten as error:
+                if requests or isinstance(error, party_files.FileAltered):
+                    raise
+                continue  # nobody named it: it is another program's, or unfinished
+            own[asked.digest] = asked
     for each in releases:
         digest = each.ledger[0].key
         if digest in own:

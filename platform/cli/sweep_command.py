@@ -114,14 +114,22 @@ def _run(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     return run_sweep(sweep, options)
 
 
+def _started() -> int:
+    """Return how many sweeps this process has started, without loading what starts them."""
+    driver = sys.modules.get("labeldp.platform.sweep.driver")
+    return len(driver.STARTED) if driver else 0
+
+
 def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:
     """List the sweeps that come with labeldp, or run one and exit: `labeldp sweep`."""
     if name is not None:
         of_settings = name.startswith("--")
         if not of_settings and (file := sweep_file(name)).suffix not in YAML:
             sys.argv = [os.fspath(file), *arguments]
+            before = _started()
             found = runpy.run_path(os.fspath(file), run_name="__main__")
-            # It has come back: it runs nothing by itself.
+            if _started() > before:  # by `labeldp.run`, which comes back
+                sys.exit()
             if not isinstance(sweep := found.get("SWEEP"), Sweep):
                 raise ConfigurationError(f"{name} runs no sweep and defines no SWEEP")
             sys.exit(run(sweep, [*arguments], command=f"labeldp sweep {shlex.quote(name)}"))

@@ -264,12 +264,13 @@ def _problems(results: KeptResults, kept: KeptLedger) -> tuple[str, ...]:
         return (gone,) if trace else ()
     found = [*kept.problems, *lost_fits(results.path.parent.parent)]
     searched = (results.path / "search.json").exists()
+    private = any(not charge.hands_out for charge in kept.charges)
     if (records or searched) and not results.identity:
         found.append(
             f"{results.path / 'sweep.json'} is missing, which names the vault, and of a search the "
             "most that it may have cost; restore it from a copy"
         )
-    elif searched and results.identity.learned_epsilon is None:
+    elif private and searched and results.identity.learned_epsilon is None:
         found.append(
             f"{results.path} has a search, and its sweep.json does not say what it may have cost"
         )

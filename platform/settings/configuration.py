@@ -599,7 +599,7 @@ def with_changes(config: TrialConfig, changes: Mapping[str, Any]) -> TrialConfig
             raise ConfigurationError(
                 f"{name} is a section, not a value; set one of its keys: {', '.join(inner)}"
             )
-        hint = near_miss(name.rpartition(".")[2], known)
+        hint = near_miss(name, known)
         raise ConfigurationError(f"unknown key {name!r}; {hint}")
     changed = _with_values(base, changes, "")
     assert isinstance(changed, TrialConfig)

@@ -26,9 +26,14 @@ if TYPE_CHECKING:
     from labeldp.platform.sweep.recorder import SweepOutcome
 
 
+#: Names of the sweeps that this process has started.
+STARTED: list[str] = []
+
+
 @owner_only()
 def run_sweep(sweep: Sweep, options: SweepOptions) -> "SweepOutcome":
     """Run a sweep's unfinished trials and report on all of them."""
+    STARTED.append(sweep.name)
     if sweep.blocks:
         from labeldp.platform.sweep.block_check import run_blocks
 

@@ -15,6 +15,7 @@ from labeldp.platform.settings.configuration import AshaStop, OptunaSearch
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Choice, LogUniform, Preset, Sweep, SweepOptions, Uniform
 from labeldp.platform.sweep.recorder import SweepOutcome
+from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import answer, refusal, run, swept, words
 from tests.platform.sweep.examples import a_sweep, an_outcome
 from tests.source_tree import ROOT
@@ -257,3 +258,21 @@ def test_a_file_that_runs_nothing_by_itself_is_run(tmp_path: Path) -> None:
         run("sweep", str(file), "trainer.epoch=7")
     file.write_text("SWEEP = 3")
     assert "runs no sweep and defines no SWEEP" in refusal("sweep", str(file))
+
+
+def test_a_file_that_runs_its_sweep_by_itself_runs_it_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "own.py"
+    file.write_text(
+        "import labeldp\n"
+        "from labeldp.platform.settings.configuration import TrialConfig\n"
+        "from labeldp.platform.settings.sweep import Sweep\n"
+        "SWEEP = Sweep(name='own', base=TrialConfig())\n"
+        "labeldp.run(SWEEP, results='mine', overrides={'trainer.epochs': 1})\n"
+    )
+    with without_cluster(), pytest.raises(SystemExit) as ended:
+        run("sweep", str(file))
+    assert not ended.value.code
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "own.py"]

@@ -223,6 +223,10 @@ def test_a_lost_plan_makes_the_ledger_incomplete(tmp_path: Path) -> None:
     forget(tmp_path / "a", "learned_epsilon")
     (problem,) = read_folder(tmp_path / "a").problems
     assert "does not say what it may have cost" in problem
+    # Without noise nothing was planned to be lost.
+    a_folder(tmp_path / "b", releases=[NOTHING])
+    (tmp_path / "b" / "search.json").write_text("{}")
+    assert not read_folder(tmp_path / "b").problems
     (tmp_path / "a" / "sweep.json").unlink()
     (problem,) = read_folder(tmp_path / "a").problems
     assert "sweep.json is missing" in problem

@@ -102,6 +102,12 @@ def test_own_labels_have_secure_noise_by_default(changes: dict[str, Any], kind: 
     assert trial.config.noise.source().kind is kind
 
 
+@pytest.mark.parametrize("name", ["trainer.epochs.x", "trainers.epochs", "trainer.epoch"])
+def test_an_unknown_key_gets_the_nearest_one(name: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"did you mean trainer\.epochs"):
+        with_changes(TrialConfig(), {name: 3})
+
+
 def test_the_papers_lambda_sets_the_epsilon_of_laplace_noise() -> None:
     assert with_changes(TrialConfig(), {"trainer.lambda": 0.5}).trainer.epsilon == 4.0
     for changes, words in {
