@@ -55,6 +55,7 @@ from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
 from labeldp.trainers.methods.any_model import check_learner, named_estimator
 from labeldp.trainers.methods.settings import NETWORK, STACKED, PriorSource
+from labeldp.trainers.methods.table_stack import FOLDS
 from labeldp.trainers.models.trained_model import Origin, TrainedModel, class_facts
 
 
@@ -252,6 +253,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 classes=() if unnamed else classes,  # numbers of digits have no order
                 n_jobs=self.n_jobs,
                 tell=tell,
+                folds=FOLDS if epochs is None else 2,  # a rehearsal asks whether it works at all
             )
             return predictor, some.preprocessing, figures
 

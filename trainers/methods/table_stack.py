@@ -100,9 +100,9 @@ class Unbiased:
         """Return the cross-entropy of predicted probabilities [N, K]."""
         return -float((self.amounts * np.log(np.maximum(predicted, _TINY))).sum())
 
-    def pull(self, predicted: Floats) -> Floats:
-        """Return its gradient by the logits of the predictions [N, K]."""
-        return predicted - self.amounts
+    def cost_and_pull(self, predicted: Floats) -> tuple[float, Floats]:
+        """Return the cost, and its gradient by the logits of the predictions [N, K]."""
+        return self.cost(predicted), predicted - self.amounts
 
     @classmethod
     def of(cls, amounts: Floats) -> Self:
@@ -146,7 +146,7 @@ class LabelEvidence:
         error = math.sqrt(other * (1 - other) / len(flat)) / max(own - other, _TINY)
         shares = np.maximum(_likeliest_shares(chances), np.clip(error, _LEAST_SHARE, 1 / classes))
         return cls(
-            chances=chances,
+            chances=np.asfortranarray(chances),  # as `probabilities`
             shares=shares / shares.sum(),
             likelier=likelier,
             own=own,
@@ -165,13 +165,14 @@ class LabelEvidence:
         """Return -log Pr[release | predicted probabilities [N, K]] up to a constant."""
         return -float(np.log(self._seen(predicted)).sum())
 
-    def pull(self, predicted: Floats) -> Floats:
-        """Return the gradient of the cost by the logits of the predictions [N, K].
+    def cost_and_pull(self, predicted: Floats) -> tuple[float, Floats]:
+        """Return the cost, and its gradient by the logits of the predictions [N, K].
 
-        It is the predictions less their posterior.
+        That is the predictions less their posterior.
         """
         joint = predicted * self.chances
-        return np.asarray(predicted - joint / np.maximum(joint.sum(1, keepdims=True), _TINY))
+        seen = np.maximum(joint.sum(1, keepdims=True), _TINY)
+        return -float(np.log(seen).sum()), np.asarray(predicted - joint / seen)
 
     def unbiased(self) -> Unbiased:
         """Return amounts of the classes whose mean is the labels: of those made likelier."""
@@ -271,12 +272,14 @@ class CountEvidence:
 
     def cost(self, predicted: Floats) -> float:
         """As of single labels."""
-        return float(np.square(self._missing(predicted) / self._deviations).sum()) / 2
+        return self._cost_of(self._missing(predicted))
 
-    def pull(self, predicted: Floats) -> Floats:
+    def cost_and_pull(self, predicted: Floats) -> tuple[float, Floats]:
         """As of single labels."""
-        slope = -(self._missing(predicted) / self._deviations**2)[self.groups]
-        return np.asarray(predicted * (slope - (predicted * slope).sum(1, keepdims=True)))
+        missing = self._missing(predicted)
+        slope = -np.take((missing / self._deviations**2).T, self.groups, axis=1).T
+        pull = predicted * (slope - (predicted * slope).sum(1, keepdims=True))
+        return self._cost_of(missing), np.asarray(pull)
 
     def unbiased(self) -> Unbiased:
         """As of single labels: the shares of each row's group."""
@@ -335,6 +338,9 @@ class CountEvidence:
         size = len(self.counts)
         return np.stack([np.bincount(self.groups, each, size) for each in predicted.T], axis=1)
 
+    def _cost_of(self, missing: Floats) -> float:
+        return float(np.square(missing / self._deviations).sum()) / 2
+
     def _missing(self, predicted: Floats) -> Floats:
         return self.counts - self._summed(predicted)
 
@@ -344,7 +350,7 @@ Evidence = LabelEvidence | CountEvidence
 #: Below so many rows times classes each row is predicted by models of other folds; above, one fold
 #: is. Counts of any number of classes are taken as those of two.
 _FOLDED = 40_000
-_FOLDS = 4
+FOLDS = 4
 #: From so many single labels on models are not fitted again to all rows: those of all but so many
 #: rows know as much, in half the time.
 _REFITTED_ROWS = 100_000
@@ -372,6 +378,8 @@ _LARGE_TREES = (31, (20, 60))
 #: Larger trees need so much information in a label.
 _INFORMED = 0.5
 _RATE = 0.08
+#: Of a column's values: of noisy labels more of them take time and tell nothing.
+_BINS = 63
 #: Rows of a leaf: so many at least, more of noisy labels, and this share of all rows at most.
 _LEAST_LEAF = 20
 _NOISY_LEAF = 5
@@ -422,9 +430,9 @@ def fit_logistic(
     Slopes of K classes are penalized ones times `shape` [P, K]; without it each class has its own.
 
     The cost may have several valleys, and in some of them a rare class lies where it is not. So
-    each model but the first starts where the one before ended, the first at the shares of the
-    classes; and of more than two classes each starts a second time from the minimum of the unbiased
-    cost, which has one valley.
+    each model but the first starts where the one before ended. The first starts at the shares of
+    the classes, and of more than two classes a second time at the minimum of the unbiased cost,
+    which has one valley.
     """
     columns = table.columns[view]
     strengths = _STRENGTHS[view]
@@ -440,26 +448,25 @@ def fit_logistic(
             slopes = free @ shape
             moved = values[-outputs:] - start
             predicted = probabilities(columns @ slopes.astype(np.float32) + values[-outputs:])
-            pull = known.pull(predicted)[:, -outputs:]
+            cost_of_fit, pull = known.cost_and_pull(predicted)
+            pull = np.ascontiguousarray(pull[:, -outputs:])
             penalty = (strength * np.square(free).sum() + np.square(moved).sum()) / 2
             of_slopes = columns.T @ (pull @ shape.T).astype(np.float32) + strength * free
             gradient = np.concatenate([of_slopes.ravel(), pull.sum(0) + moved])
-            return known.cost(predicted) + float(penalty), gradient
+            return cost_of_fit + float(penalty), gradient
 
         # Few steps: noise in the labels is larger than what more of them would gain.
         options = {"maxiter": _MOST_STEPS, "ftol": _SETTLED}
         return minimize(cost, values, method="L-BFGS-B", jac=True, options=options)
 
-    found = crude = np.append(np.zeros(columns.shape[1] * len(shape)), start)
-    unbiased = evidence.unbiased()
+    starts = [np.append(np.zeros(columns.shape[1] * len(shape)), start)]
+    if outputs > 1 and view != SparseView.kind:  # of sparse columns it would take minutes
+        starts.append(minimum(evidence.unbiased(), starts[0], strengths[0]).x)
     every = []
     for strength in strengths:
-        tried = [minimum(evidence, found, strength)]
-        if outputs > 1 and view != SparseView.kind:  # of sparse columns it would take minutes
-            crude = minimum(unbiased, crude, strength).x
-            tried.append(minimum(evidence, crude, strength))
-        found = min(tried, key=lambda each: float(each.fun)).x
-        every.append(found)
+        tried = [minimum(evidence, values, strength) for values in starts]
+        starts = [min(tried, key=lambda each: float(each.fun)).x]
+        every += starts
     together = np.stack(every)
     free = together[:, :-outputs].reshape(len(every), -1, len(shape))
     return kind(
@@ -516,6 +523,7 @@ def fit_trees(
     # The noise of a mean of labels grows with the square of what a label tells less.
     leaf = _NOISY_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
     trees = HistGradientBoostingClassifier(
+        max_bins=_BINS,
         max_iter=max(rounds),
         max_leaf_nodes=leaves,
         learning_rate=_RATE,
@@ -624,6 +632,7 @@ def fit_and_predict(
     classes: Sequence[object] = (),
     seed: int,
     every_row: bool = False,
+    folds: int = FOLDS,
     n_jobs: int | None = None,
     tell: Callable[[str], None] = lambda text: None,
 ) -> tuple[Stack, Floats]:
@@ -639,6 +648,7 @@ def fit_and_predict(
         seed: Of folds, landmarks and trees.
         every_row: Whether all rows are predicted, by models of other rows, as few rows always are.
             Otherwise some are. The stack is of a part of the rows then.
+        folds: Of rows, where each row is predicted by models of the others.
         n_jobs: Fits side by side; None for one of a small table, else OMP_NUM_THREADS or all cores.
         tell: Gets a line of progress after each fit.
     """
@@ -689,13 +699,13 @@ def fit_and_predict(
     labels_alone = isinstance(evidence, LabelEvidence)
     few = len(rows) * (len(evidence.shares) if labels_alone else 2) < _FOLDED
     again = not every_row and (len(rows) < _REFITTED_ROWS or not labels_alone)
-    most = _FOLDS if few or again else 2 if every_row else len(rows) // _HELD_OUT
-    folds = evidence.folds(most, seed=seed)
-    held_out = [folds == fold for fold in range(folds.max() + 1 if few or every_row else 1)]
+    most = folds if few or again else 2 if every_row else len(rows) // _HELD_OUT
+    fold_of = evidence.folds(most, seed=seed)
+    held_out = [fold_of == fold for fold in range(fold_of.max() + 1 if few or every_row else 1)]
     whole = not all(held.any() and not held.all() for held in held_out)
     if whole:  # all rows are in one group, which tells of the constant alone
         fits = constant
-        held_out = [folds >= 0]
+        held_out = [fold_of >= 0]
     table = Table.of(rows, views) if again else None
 
     def some(places: NDArray[np.bool_]) -> Table:
@@ -709,7 +719,7 @@ def fit_and_predict(
         known.append((some(~held | whole), evidence.only(~held | whole), some(held)))
     checks: list[CountEvidence] = []
     if isinstance(evidence, CountEvidence) and not whole:
-        mixed_up = np.random.default_rng(seed).permutation(len(rows)) % _FOLDS
+        mixed_up = np.random.default_rng(seed).permutation(len(rows)) % folds
         for fold in range(len(held_out)):
             learned, check = evidence.thinned(seed=seed + fold)
             held = mixed_up == fold

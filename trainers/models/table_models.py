@@ -274,11 +274,16 @@ class NearOrder(Logistic):
 
 
 def probabilities(outputs: NDArray[np.floating]) -> Floats:
-    """Return probabilities [N, K] of outputs [N, K], or of the second class's [N, 1]."""
+    """Return probabilities [N, K] of outputs [N, K], or of the second class's [N, 1].
+
+    They lie in memory class by class: sums over few classes of many rows are faster then.
+    """
     if outputs.shape[1] > 1:
-        return np.asarray(softmax(outputs, axis=1), np.float64)
-    second = expit(outputs.astype(np.float64))
-    return np.hstack([1 - second, second])
+        outputs = np.asfortranarray(outputs)
+        powers = np.exp(outputs - outputs.max(1, keepdims=True))
+        return np.asarray(powers / powers.sum(1, keepdims=True), np.float64)
+    second = expit(outputs.astype(np.float64)).T
+    return np.vstack([1 - second, second]).T
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

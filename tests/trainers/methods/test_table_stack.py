@@ -75,7 +75,7 @@ def test_the_pull_is_the_slope_of_the_cost(evidence: Any, classes: int) -> None:
     generator = np.random.default_rng(2)
     known: Evidence = evidence(generator.integers(classes, size=60), epsilon=1.0, classes=classes)
     logits = generator.normal(size=(60, classes))
-    pull = known.pull(softmax(logits, axis=1))
+    pull = known.cost_and_pull(softmax(logits, axis=1))[1]
     for row, column in [(0, 0), (17, 1), (59, classes - 1)]:
         moved = np.zeros_like(logits)
         moved[row, column] = 1e-5
