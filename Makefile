@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+SUITE := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
 
-.PHONY: help install demo check test slim tables compare-rivals faults mutants ui bench measure docs release lint clean
+.PHONY: help install demo check test test-all slim tables compare-rivals faults mutants ui bench measure docs release lint clean
 
 help:
 	@sed -n 's/^## //p' Makefile
@@ -30,9 +31,13 @@ ui: $(STAMP)
 check: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not benchmark and not fault"
 
-## make test     the test suite, with the strongest faults, on three processes
+## make test     all tests but the longest, without a cluster, on three processes: eight minutes
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(SUITE) -m "not long and not benchmark and not fault"
+
+## make test-all the whole suite, with pages, sweeps, nodes and kills: half an hour
+test-all: $(STAMP)
+	$(SUITE)
 
 ## make faults   kills at random times, at the last writes, of every process of a sweep; an hour
 faults: $(STAMP)

@@ -17,6 +17,22 @@ ON_CLUSTER = {
     "tests/sweeps/test_pate_mnist.py",
 }
 
+#: Files and folders that `make test` leaves out, beside all that starts a cluster: the longest.
+LONG = (
+    "tests/faults",
+    "tests/platform/api/test_handed_labels.py",
+    "tests/platform/api/test_histograms.py",
+    "tests/platform/api/test_late_labels.py",
+    "tests/platform/api/test_rehearsal.py",
+    "tests/platform/studies",
+    "tests/platform/sweep/test_hours.py",
+    "tests/platform/sweep/test_search.py",
+    "tests/sweeps",
+    "tests/test_commands.py",
+    "tests/test_docs.py",
+    "tests/test_gpu_campaign.py",
+)
+
 #: Files and folders that `make check` leaves out: they start processes, or take over ten seconds.
 SLOW = (
     "tests/benchmarks",
@@ -109,6 +125,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith(SLOW) or item.path in with_ray:
             item.add_marker("slow")
+        if item.nodeid.startswith(LONG) or item.path in with_ray:
+            item.add_marker("long")
     items.sort(key=lambda item: (_file(item.nodeid) not in ON_CLUSTER, item.path not in with_ray))
 
 
