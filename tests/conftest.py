@@ -22,8 +22,14 @@ LONG = (
     "tests/faults",
     "tests/platform/api/test_handed_labels.py",
     "tests/platform/api/test_histograms.py",
+    "tests/platform/api/test_label_release.py",
     "tests/platform/api/test_late_labels.py",
+    "tests/platform/api/test_numpy_numbers.py",
+    "tests/platform/api/test_persons.py",
+    "tests/platform/api/test_regressor.py",
     "tests/platform/api/test_rehearsal.py",
+    "tests/platform/api/test_text.py",
+    "tests/platform/records/test_mlflow_model.py",
     "tests/platform/studies",
     "tests/platform/sweep/test_hours.py",
     "tests/platform/sweep/test_search.py",
@@ -120,14 +126,20 @@ def cluster() -> Iterator[Any]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that start Ray first: left to the end, the longest would run alone."""
+    """Put files that start Ray first, then slow ones: left to the end, they would run alone."""
     with_ray = {item.path for item in items if item.get_closest_marker("ray_cluster")}
     for item in items:
         if item.nodeid.startswith(SLOW) or item.path in with_ray:
             item.add_marker("slow")
         if item.nodeid.startswith(LONG) or item.path in with_ray:
             item.add_marker("long")
-    items.sort(key=lambda item: (_file(item.nodeid) not in ON_CLUSTER, item.path not in with_ray))
+    items.sort(
+        key=lambda item: (
+            _file(item.nodeid) not in ON_CLUSTER,
+            item.path not in with_ray,
+            item.get_closest_marker("slow") is None,
+        )
+    )
 
 
 @pytest.hookimpl(optionalhook=True)
