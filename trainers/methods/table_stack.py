@@ -96,13 +96,10 @@ class Unbiased:
 
     amounts: Floats
 
-    def cost(self, predicted: Floats) -> float:
-        """Return the cross-entropy of predicted probabilities [N, K]."""
-        return -float((self.amounts * np.log(np.maximum(predicted, _TINY))).sum())
-
     def cost_and_pull(self, predicted: Floats) -> tuple[float, Floats]:
-        """Return the cost, and its gradient by the logits of the predictions [N, K]."""
-        return self.cost(predicted), predicted - self.amounts
+        """Return the cross-entropy of probabilities [N, K], and its gradient by their logits."""
+        cost = -float((self.amounts * np.log(np.maximum(predicted, _TINY))).sum())
+        return cost, predicted - self.amounts
 
     @classmethod
     def of(cls, amounts: Floats) -> Self:
@@ -272,14 +269,15 @@ class CountEvidence:
 
     def cost(self, predicted: Floats) -> float:
         """As of single labels."""
-        return self._cost_of(self._missing(predicted))
+        return self.cost_and_pull(predicted)[0]
 
     def cost_and_pull(self, predicted: Floats) -> tuple[float, Floats]:
         """As of single labels."""
-        missing = self._missing(predicted)
+        missing = self.counts - self._summed(predicted)
+        cost = float(np.square(missing / self._deviations).sum()) / 2
         slope = -np.take((missing / self._deviations**2).T, self.groups, axis=1).T
         pull = predicted * (slope - (predicted * slope).sum(1, keepdims=True))
-        return self._cost_of(missing), np.asarray(pull)
+        return cost, np.asarray(pull)
 
     def unbiased(self) -> Unbiased:
         """As of single labels: the shares of each row's group."""
@@ -337,12 +335,6 @@ class CountEvidence:
     def _summed(self, predicted: Floats) -> Floats:
         size = len(self.counts)
         return np.stack([np.bincount(self.groups, each, size) for each in predicted.T], axis=1)
-
-    def _cost_of(self, missing: Floats) -> float:
-        return float(np.square(missing / self._deviations).sum()) / 2
-
-    def _missing(self, predicted: Floats) -> Floats:
-        return self.counts - self._summed(predicted)
 
 
 Evidence = LabelEvidence | CountEvidence
