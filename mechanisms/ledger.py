@@ -214,11 +214,19 @@ class PrivacyLedger:
         part = 2 * self._group_of
         part[check_indices(indices, len(part))] += 1
         there = np.bincount(part) > 0
-        self._group_of = (np.cumsum(there) - 1)[part]
-        self.histories = [
+        histories = [
             self.histories[number // 2] + paid if number % 2 else self.histories[number // 2]
             for number in np.flatnonzero(there).tolist()
         ]
+        # Groups that have paid the same are one: after many random parts, as of cross-validation,
+        # hardly two labels have the same past.
+        found: dict[frozenset[tuple[Event, int]], tuple[int, Counter[Event]]] = {}
+        places = [
+            found.setdefault(frozenset(history.items()), (len(found), history))[0]
+            for history in histories
+        ]
+        self._group_of = np.array(places)[(np.cumsum(there) - 1)[part]]
+        self.histories = [history for _, history in found.values()]
 
     def include(self, charges: Sequence[Charge], *, num_labels: int) -> None:
         """Charge the lines of another ledger over labels 0..n-1, which nobody knows here.

@@ -168,6 +168,15 @@ def test_charges_of_other_labels_are_not_added_but_every_failure_is() -> None:
         ledger.epsilon(delta=3e-6)
 
 
+def test_labels_that_have_paid_the_same_are_one_group() -> None:
+    draws = np.random.default_rng(0)
+    parts = [draws.permutation(300)[:150] for _ in range(12)]
+    ledger = ledger_of([line(PURE, indices=part.tolist()) for part in parts], num_labels=300)
+    times = np.bincount(np.concatenate(parts), minlength=300)
+    assert len(ledger.histories) == len(set(times.tolist()))
+    np.testing.assert_array_equal(ledger.epsilon_per_label(delta=0.0), 0.5 * times)
+
+
 def test_a_ledger_that_a_charge_is_tried_on_leaves_the_other_as_it_was() -> None:
     ledger = ledger_of([line(PURE, 1e-6, indices=[0, 1])], num_labels=4)
     before = ledger.epsilon_per_label(delta=1e-5)

@@ -147,9 +147,15 @@ class SumQuestion(CoarseWeights, SmoothFunctions):
         functions = SmoothFunctions.learned(rows, count=count, seed=seed)
         # A sample is enough for a quantile, and the same rows for every trial.
         sample = functions(rows[np.linspace(0, len(rows) - 1, min(len(rows), SAMPLE)).astype(int)])
-        longest = float(np.quantile(np.linalg.norm(sample, axis=1), _KEPT_WHOLE))
+        lengths = np.linalg.norm(sample, axis=1)
+        longest = float(np.quantile(lengths, _KEPT_WHOLE))
         # The largest value of a function becomes 7, the most that four bits hold.
         units = np.maximum(np.abs(sample).max(0) / longest / LARGEST, 1e-12).astype(np.float32)
+        # Rows that are shortened to less than one unit would leave nothing of a function that
+        # tells rare rows apart, and its sums would be noise alone.
+        lost = ~_whole(sample, units, longest).any(0)
+        kept = np.abs(sample[:, lost] / np.maximum(lengths, longest)[:, None]).max(0)
+        units[lost] = np.maximum(kept / LARGEST, 1e-12)
         width = len(units)
         weights = np.empty((len(rows), width), np.int8)
         mixing = np.zeros((width, width))
@@ -392,6 +398,13 @@ def fit_logistic(
     num_classes = len(rates)
     squared = np.square(weights, dtype=np.float32)
     squares = squared.mean(0, dtype=np.float64)
+    if not (seen := squares > 0).all():  # sums of weights that are 0 are noise alone
+        slopes = np.zeros((len(seen), num_classes))
+        noise = np.broadcast_to(noise_variance, (len(seen), 1))[seen]
+        rest: Any = {"strengths": strengths[seen], "noise_variance": noise, "share": share}
+        found = fit_logistic(weights[:, seen], row_weights, target[seen], rates, **rest)
+        slopes[seen], offsets = found
+        return slopes, offsets
     prior = strengths / strengths.sum() / squares
     weighted = (row_weights * squared).mean(0, dtype=np.float64)
     twice = (row_weights * row_weights * squared).mean(0, dtype=np.float64)

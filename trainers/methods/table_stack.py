@@ -365,7 +365,7 @@ _FEWEST_FUNCTIONS = 20
 _MOST_FUNCTIONS = 200
 _ROWS_PER_FUNCTION = 8
 #: Leaves of trees, and the rounds of boosting after which they are read.
-_SMALL_TREES = (8, (15, 40, 100))
+_SMALL_TREES = (8, (15, 30, 60))
 _LARGE_TREES = (31, (20, 60))
 #: Larger trees need so much information in a label.
 _INFORMED = 0.5
@@ -508,10 +508,12 @@ def fit_trees(
     rows = table.rows[some]
     places, labels = np.nonzero(evidence.likelier[some])
     weights = None
-    if labels.min() == labels.max():  # boosting needs two classes: another one that weighs nothing
-        places = np.append(places, 0)
-        labels = np.append(labels, (labels[0] + 1) % len(evidence.shares))
-        weights = np.append(np.ones(len(labels) - 1), _TINY)
+    if not len(labels) or labels.min() == labels.max():
+        # Boosting needs two classes: others that weigh nothing. Noise can favor no class at all.
+        others = np.setdiff1d([0, 1], labels)[: 1 if len(labels) else 2]
+        weights = np.append(np.ones(len(labels)), np.full(len(others), _TINY))
+        places = np.append(places, np.zeros_like(others))
+        labels = np.append(labels, others)
     # The noise of a mean of labels grows with the square of what a label tells less.
     leaf = _NOISY_LEAF / max(evidence.own - evidence.other, _TINY) ** 2
     trees = HistGradientBoostingClassifier(
@@ -527,9 +529,11 @@ def fit_trees(
     return _inverted(trees.fit(rows[places], labels, weights), evidence, rounds)
 
 
-def fit_own(estimator: object, table: Table, evidence: LabelEvidence, *, seed: int) -> Inverted:
+def fit_own(estimator: object, table: Table, evidence: LabelEvidence, *, seed: int) -> Family:
     """Return a user's classifier fitted to rows, each with one class that a release favors."""
     named = evidence.likelier.any(1)
+    if not named.any():
+        return Constant(shares=evidence.shares)
     # A set of classes names each of them alike; the draw below takes one.
     even = evidence.likelier[named] / evidence.likelier[named].sum(1, keepdims=True)
     return _inverted(fitted_to_draw(estimator, table.rows[named], even, seed=seed), evidence)
@@ -773,10 +777,14 @@ def fit_to_evidence(
     """Return a clone of a classifier fitted to a release of the labels of rows [N, D].
 
     A model that has seen a row's noisy label agrees with it too readily. So a stack of other rows
-    is the prior of a row, and the classifier learns from labels drawn from the posterior. `how` is
-    as in `fit_and_predict`.
+    is the prior of a row, and the classifier learns from labels drawn from the posterior. Counts
+    say little of one label, and without them nobody knows their group: all of them make the prior.
+    `how` is as in `fit_and_predict`.
     """
-    _, prior = fit_and_predict(rows, evidence, seed=seed, every_row=True, **how)
+    if isinstance(evidence, CountEvidence):
+        prior = fit_stack(rows, evidence, seed=seed, **how).predict(rows).astype(np.float64)
+    else:
+        _, prior = fit_and_predict(rows, evidence, seed=seed, every_row=True, **how)
     return fit_to_soft_labels(estimator, rows, evidence.posterior(prior), seed=seed)
 
 

@@ -16,7 +16,8 @@ from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import eigh
+from scipy import linalg
+from threadpoolctl import threadpool_limits
 
 from labeldp.trainers.data.stored import Stored
 
@@ -79,13 +80,13 @@ class SmoothFunctions(Stored):
         landmarks = described[chosen]
         distances = _squared_distances(landmarks, landmarks)
         width = _WIDTH * max(float(np.median(distances)), 1e-30)
-        between, turned = eigh(np.exp(-distances / width).astype(np.float64))
+        between, turned = _eigh(np.exp(-distances / width))
         kept = between > _LEAST_SHARE * between[-1]
         root = (turned[:, kept] / np.sqrt(between[kept])).astype(np.float32)
         linear = np.float32(np.sqrt(_LINEAR / max(np.square(described).sum(1).mean(), 1e-30)))
         gaussian = np.exp(-_squared_distances(described, landmarks) / width) @ root
         embedded = np.hstack([gaussian, linear * described])
-        strengths, rotation = eigh((embedded.T @ embedded).astype(np.float64))
+        strengths, rotation = _eigh(embedded.T @ embedded)
         strengths = strengths[::-1][:count]
         rotation = rotation[:, ::-1][:, :count]
         strong = strengths > _LEAST_SHARE * strengths[0]
@@ -120,6 +121,13 @@ def blocks(count: int) -> Iterator[slice]:
 def of_two_values(rows: NDArray[np.floating]) -> NDArray[np.bool_]:
     """Tell which columns of rows [N, D] have two values at most [D]."""
     return np.asarray(((rows == rows.min(0)) | (rows == rows.max(0))).all(0))
+
+
+def _eigh(matrix: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    # Of some hundred rows: two threads are no faster, and on a busy machine 60 times as slow.
+    with threadpool_limits(1, user_api="blas"):
+        values, vectors = linalg.eigh(matrix.astype(np.float64))
+    return values, vectors
 
 
 def _scales(rows: Floats) -> Floats:

@@ -105,3 +105,20 @@ def test_soft_labels_of_sums_keep_the_share_of_a_rare_class_and_rank_it(classes:
     assert np.allclose(soft.sum(1), 1) and (soft >= 0).all()
     assert soft[:, -1].mean() == pytest.approx(rare.mean(), rel=0.2)
     assert roc_auc_score(rare[:10_000], soft[:, -1]) > 0.84  # the law itself has 0.88
+
+
+def test_sums_of_rare_flags_are_asked_and_read() -> None:
+    generator = np.random.default_rng(0)
+    rows = (generator.random((60_000, 5)) < 0.02).astype(np.float32)
+    flagged = rows[:, :2].any(1)
+    labels = generator.random(len(rows)) < np.where(flagged, 0.9, 0.2)
+    weights, question = SumQuestion.asked(rows, count=60, seed=0)
+    assert weights.any(0).all()
+    units, length = question.no_longer_than_one(weights)
+    sums = units.T @ np.eye(2)[labels.astype(int)]
+    how: Any = {"count": len(rows), "noise_std": 3.0, "length": length}
+    soft = question.soft_labels(rows, sums, **how)[:, 1]
+    assert soft[flagged].mean() > 0.7 and soft[~flagged].mean() < 0.3
+    # Of these rows, one function is 0 at all.
+    same = question.soft_labels(rows[~rows[:, 4].astype(bool)], sums, **how)
+    assert np.isfinite(same).all()

@@ -404,7 +404,9 @@ def test_a_network_joins_where_many_classes_have_columns_without_names(tmp_path:
     rows, labels = make_blobs(1000, 3, centers=10, random_state=1)
 
     def fitted(**given: Any) -> LabelPrivateClassifier:
-        model = LabelPrivateClassifier(epsilon=4.0, classes=10, random_state=0, **given)
+        model = LabelPrivateClassifier(
+            epsilon=4.0, classes=10, random_state=0, noise_seed=0, **given
+        )
         return model.fit(rows[:600], labels[:600])
 
     model = fitted()
@@ -473,6 +475,22 @@ def test_few_rows_and_extreme_prices_give_a_model(epsilon: float, rows: int) -> 
     model = LabelPrivateClassifier(epsilon=epsilon, classes=3, random_state=0)
     found = model.fit(ROWS[:rows], labels).predict_proba(ROWS)
     assert np.isfinite(found).all() and np.allclose(found.sum(1), 1, atol=1e-6)
+
+
+def test_counts_of_few_groups_teach_an_estimator_as_they_are() -> None:
+    member = np.where(ROWS[:, 0] > 0, 1.0, 0.0)[:, None]
+    labels = np.where(np.random.default_rng(0).random(900) < 0.1, 1 - member[:, 0], member[:, 0])
+    model = LabelPrivateClassifier(
+        "cluster_labels", 4.0, classes=2, estimator=LogisticRegression(), random_state=0
+    )
+    assert model.fit(member, labels).score(member, labels) > 0.8
+
+
+def test_a_release_that_favors_no_class_teaches_the_shares() -> None:
+    nothing = LabelEvidence.of(np.zeros((60, 3)))
+    models = ["linear", "boosting", KNeighborsClassifier()]
+    stack = fit_stack(ROWS[:60], nothing, models=models, seed=0)
+    np.testing.assert_allclose(stack.predict(ROWS), 1 / 3, atol=1e-3)
 
 
 @pytest.mark.parametrize(
