@@ -98,10 +98,11 @@ def _refuse_rows(wrong: Any, why: str) -> None:
         raise ValueError(f"y row {rows[0]} (and {len(rows) - 1} more) {why}")
 
 
-def readable(rows: Any) -> Any:
+def readable(rows: Any, *, name: str | None = None) -> Any:
     """Return X as scikit-learn checks it: tables of any library as DataFrames with text names.
 
-    A column of text needs a name to be found by, so that an array with text is refused.
+    A column of text needs a name to be found by, so that an array with text is refused. Texts
+    alone get this `name`, by default their own.
     """
     if np.ma.isMaskedArray(rows):
         raise ValueError("X is a masked array; give X.filled(np.nan), whose gaps are filled in")
@@ -127,23 +128,24 @@ def readable(rows: Any) -> Any:
         if not plain and (not all_numbers(rows) or any(type(x) is str for x in rows.columns)):
             rows = rows.set_axis(names, axis=1)
         return rows
-    if (texts := _texts(rows)) is not None:
+    if (texts := _texts(rows, name)) is not None:
         return texts
     if isinstance(rows, list | tuple) or getattr(rows, "dtype", np.dtype(float)).kind in "OUS":
         found: list[Any] = []
         with suppress(TypeError, ValueError):  # of other shapes, which scikit-learn refuses
-            for name, column in pd.DataFrame(rows).select_dtypes(exclude="number").items():
+            for place, column in pd.DataFrame(rows).select_dtypes(exclude="number").items():
                 texts = (each for each in column if isinstance(each, str | bytes))
-                found += [name] if not all(map(is_number, texts)) else []
+                found += [place] if not all(map(is_number, texts)) else []
         if found:
             raise ValueError(
                 f"X is a {type(rows).__name__} with text in column {found[0]}; give a DataFrame, "
-                "pandas.DataFrame(X).infer_objects(), whose columns of text become categories"
+                "pandas.DataFrame(X).infer_objects(), whose columns of text become categories, "
+                "with the names of the training rows"
             )
     return rows
 
 
-def _texts(rows: Any) -> pd.DataFrame | None:
+def _texts(rows: Any, name: str | None) -> pd.DataFrame | None:
     """Return texts [N] as a table of one column; None where X is something else."""
     if len(np.shape(rows)) != 1 if hasattr(rows, "shape") else not isinstance(rows, list | tuple):
         return None
@@ -152,7 +154,7 @@ def _texts(rows: Any) -> pd.DataFrame | None:
     known = all(isinstance(each, str) or each is None for each in values)
     if not known or all(map(is_number, texts)):
         return None
-    name = str(getattr(rows, "name", None) or "text")
+    name = name or str(getattr(rows, "name", None) or "text")
     return pd.DataFrame({name: pd.Series(values, dtype=object)})
 
 

@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator
 from sklearn.compose import ColumnTransformer
 from sklearn.model_selection import (
@@ -43,7 +44,7 @@ from labeldp.mechanisms import _validate
 from labeldp.mechanisms.guess_risk import guess_after, percent
 from labeldp.mechanisms.ledger import Total, shown
 from labeldp.mechanisms.persons import Groups
-from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SecureEntropy, SeededNoise
+from labeldp.mechanisms.randomness import NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
 from labeldp.platform.api.process_ledger import (
     LEDGER,
@@ -193,6 +194,8 @@ def _refuse(name: str) -> None:
 
 
 def _refuse_supervised(pipeline: Pipeline) -> None:
+    """Refuse a pipeline that stores true labels, or whose steps may learn from them."""
+    _refuse_memory(pipeline)
     for _, step in pipeline.steps[:-1]:
         if name := _supervised(step):
             raise ValueError(
@@ -203,11 +206,22 @@ def _refuse_supervised(pipeline: Pipeline) -> None:
             )
 
 
+def _refuse_memory(pipeline: Pipeline) -> None:
+    if pipeline.memory is not None:
+        raise ValueError(
+            f"the pipeline has memory={pipeline.memory!r}, which writes y, the true labels, beside "
+            "each step that it keeps; nothing was released. Delete what it has written, and take "
+            f"memory=None. {_TOKENS}"
+        )
+
+
 def _supervised(step: object) -> str:
     """The name of a step, or of one in it, that may learn from labels; empty if there is none."""
     if step is None or isinstance(step, str):
         return ""
     kind = type(step)
+    if kind is Pipeline:
+        _refuse_memory(step)
     inner = ("steps", "transformers", "transformer_list")
     if kind in (Pipeline, ColumnTransformer, FeatureUnion):
         parts = next(getattr(step, name) for name in inner if hasattr(step, name))
@@ -480,7 +494,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         account.on_disk = vault.folder is not None
         account.seed = self.noise_seed
         # As of before this fit, for the warning that labels had paid.
-        account.vault_total = _total_of(vault, delta=self.delta)
+        account.vault_total = vault.spent(delta=self.delta)
         before, _ = account.all_paid(account.vault_total, delta=self.delta)
         for each in account.not_counted():
             warnings.warn(each, PrivacyNotCounted, stacklevel=4)
@@ -493,7 +507,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             fit_labels.home.end()
             if self.vault is not None:
                 with vault.alone():  # signs its ledger
-                    account.vault_total = _total_of(vault, delta=self.delta)
+                    account.vault_total = vault.spent(delta=self.delta)
         new = len(fit_labels.new_charges())
         if before > 0 and new:
             total, at = account.all_paid(account.vault_total, delta=self.delta)
@@ -631,18 +645,22 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         return state
 
     def _rows_to_predict(self, rows: Any, preprocessing: Preprocessing) -> Any:
-        rows = fitting.readable(rows)
         account = self._account
+        names = account.columns
+        rows = fitting.readable(rows, name=names[0] if len(names) == 1 else None)
         if account.id_column is not None and is_table(rows):
             rows = rows.drop(columns=account.id_column, errors="ignore")
         if not is_matrix(rows):
             validate_data(self, rows, reset=False, skip_check_array=True)
             return fitting.used_columns(rows, preprocessing)
         checked = validate_data(self, rows, reset=False, **TAKEN)
-        if not account.columns:
+        if not names:
             return checked
-        columns = {name: checked[:, place] for place, name in enumerate(account.columns)}
-        return fitting.used_columns(columns, preprocessing)
+        # Columns that have names are found by them: scikit-learn looks at none but texts.
+        if not is_table(rows):
+            checked = checked.toarray() if issparse(checked) else checked
+            rows = dict(zip(names, checked.T, strict=True))
+        return fitting.used_columns(rows, preprocessing)
 
     def _paid_elsewhere(self) -> dict[str, tuple[float, float]]:
         return self._account.elsewhere if hasattr(self, "_account") else {}
@@ -654,7 +672,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         same = isinstance(vault, SharedVault) and vault.name == name
         if name is None or not (same or Path(name).is_dir()):
             return self._account.vault_total
-        return _total_of(vault if same else SharedVault(name), delta=self.delta)
+        return (vault if same else SharedVault(name)).spent(delta=self.delta)
 
     def _total(self) -> tuple[float, float]:
         if not hasattr(self, "_account"):
@@ -663,12 +681,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 "vault and in later fits"
             )
         return self._account.all_paid(self._of_vault(), delta=self.delta)
-
-
-def _total_of(vault: SharedVault, *, delta: float) -> Total:
-    epsilon, at = vault.total(delta=delta)
-    seeded = any(line.noise is NoiseKind.SEEDED for line in vault.charges())
-    return Total(epsilon=epsilon, delta=at, seeded=seeded)
 
 
 def is_table(rows: object) -> bool:

@@ -55,6 +55,7 @@ class LabelPrivatePreferences(PaysForLabels):
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
         canaries: Number of wrong choices to plant for an attack, as in `LabelPrivateClassifier`.
         max_labels_per_person: As in `LabelPrivateClassifier`; "sums" use all pairs of an annotator.
+        keep: As in `LabelPrivateClassifier`.
 
     Attributes:
         epsilon_, delta_, total_epsilon_, total_delta_, ledger_, guarantee_, audit_, private_: As in
@@ -75,6 +76,7 @@ class LabelPrivatePreferences(PaysForLabels):
     noise_seed: int | None = None
     canaries: int = 0
     max_labels_per_person: int = 1
+    keep: Sequence[str] | None = None
 
     def fit(self, A: Any, B: Any, prefers_a: Any, groups: Any = None) -> Self:
         """Learn from the choices, and pay for them.
@@ -108,7 +110,7 @@ class LabelPrivatePreferences(PaysForLabels):
         # What is known of X, of which predictions are made, is of one side.
         account.columns = tuple(map(str, both.columns)) if is_table(both) else ()
         validate_data(self, both, **(TAKEN if is_matrix(both) else {"skip_check_array": True}))
-        data = fitting.number_rows(both, num_classes=2, own=True)
+        data = fitting.number_rows(both, num_classes=2, keep=self.keep or (), own=True)
         functions = rewards.RewardFunctions.learned(data.train_features, epsilon=self.epsilon)
         differences = functions.differences(data.train_features)
         sums = self.method == "sums" or (self.method == AUTO and self.delta > 0)

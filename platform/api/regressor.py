@@ -12,6 +12,7 @@ True
 """
 
 import os
+from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
 
@@ -62,7 +63,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         max_labels_per_person: As in `LabelPrivateClassifier`; "sums" use all.
         vault: As in `LabelPrivateClassifier`.
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
-        text: As in `LabelPrivateClassifier`.
+        text, keep: As in `LabelPrivateClassifier`.
 
     Attributes:
         epsilon_, delta_, total_epsilon_, total_delta_, ledger_, guarantee_: As in
@@ -84,6 +85,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
     noise_seed: int | None = None
     text: str = "tfidf"
     max_labels_per_person: int = 1
+    keep: Sequence[str] | None = None
 
     def fit(self, X: object, y: object, rows: object = None, groups: object = None) -> Self:
         """Learn from the amounts y [N] of the rows X [N, ...], and pay for it.
@@ -121,9 +123,8 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         price = AmountsConfig(release=method, epsilon=self.epsilon / grouped.most, delta=self.delta)
         price.planned_charge(num_classes=LEVELS, seed=0)
         own = self.estimator is not None
-        data = fitting.number_rows(
-            rows_of_x, num_classes=LEVELS, text=TextColumns(self.text), own=own
-        )
+        how: Any = {"num_classes": LEVELS, "keep": self.keep or (), "own": own}
+        data = fitting.number_rows(rows_of_x, **how, text=TextColumns(self.text))
         data = replace(data, train_features=dense_of(data.train_features))
         numbers = data.train_features
         seed = self._seed()

@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,7 +35,7 @@ from labeldp.platform.sweep.plan import Plan, check_processors, on_cuda, with_sh
 from labeldp.platform.sweep.search import Suggestions
 from labeldp.platform.vault import actors
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
-from labeldp.platform.vault.signing import refuse_changed
+from labeldp.platform.vault.signing import refuse_changed, sign_folder
 from labeldp.platform.vault.vault_store import SqliteStore
 from labeldp.trainers import performance
 from labeldp.trainers.data.labelled_data import LabelledData
@@ -151,6 +152,8 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             authority=authority,
         )
         commit = git_commit()
+        # A driver that is killed leaves a signature that the next start agrees with.
+        sign_folder(folder.path, records=True, only=partial(_lasts, finished=done))
         _identify(plan, data, folder, tracker, commit=commit)
         skipped = {digest: done[digest] for digest in plans if digest in done}
         progress = SweepProgress(total=plan.cost.trials, skipped=len(skipped), quiet=options.quiet)
@@ -203,6 +206,13 @@ def budget_left(
         budget = budget_of(plan.sweep.budget, plan.options.max_epsilon_total, delta=delta)
     check_what_is_left(left, charges, plan.size, read=read, budget=budget)
     return budget
+
+
+def _lasts(name: str, *, finished: Collection[str]) -> bool:
+    """Whether a start leaves a signed file or line as it is, as all of `finished` trials."""
+    place, _, inside = name.partition("/")
+    digest = inside.partition("/")[0].removesuffix(".json")
+    return name != "sweep.json" and (place not in ("trials", "models") or digest in finished)
 
 
 def _keys_of(records: Collection[TrialRecord]) -> set[str]:

@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -31,9 +31,9 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
-from labeldp.mechanisms.ledger import PrivacyLedger
+from labeldp.mechanisms.ledger import PrivacyLedger, Total
 from labeldp.mechanisms.persons import Groups, normal_name
-from labeldp.mechanisms.randomness import NoiseSource, SeededNoise
+from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.audits import check_room
@@ -209,8 +209,8 @@ class SharedVault:
         """Stay one: scikit-learn copies an estimator's parameters, and a copy would forget."""
         return self
 
-    def __reduce__(self) -> tuple[type["SharedVault"], tuple[str]]:
-        """Travel as the name of a folder, or not at all."""
+    def __reduce__(self) -> tuple[Callable[..., "SharedVault"], tuple[str]]:
+        """Travel as the name of a folder and the classes, or not at all."""
         if self._labels is not None:
             raise TypeError(
                 "the labels of a SharedVault(labels=...) stay in their process: take n_jobs=None, "
@@ -221,7 +221,9 @@ class SharedVault:
                 "a SharedVault in memory can't go to another process, where it would have a "
                 "ledger of its own: give it a folder, SharedVault(FOLDER)"
             )
-        return (SharedVault, (str(self.folder),))
+        if self._moved:  # a word about this place: it is kept here, and does not travel
+            self.charges()
+        return (partial(SharedVault, classes=self.classes), (str(self.folder),))
 
     @property
     def has_labels(self) -> bool:
@@ -354,6 +356,13 @@ class SharedVault:
         if planned is not None and planned[1]:
             paid.append(planned)
         return joint_ledger(paid)[0].total(delta=delta)
+
+    def spent(self, *, delta: float) -> Total:
+        """Return `total`, and whether a seed made some of the noise, by one look at the fits."""
+        paid = self._paid()
+        epsilon, at = joint_ledger(paid)[0].total(delta=delta)
+        seeded = any(line.noise is NoiseKind.SEEDED for _, lines in paid for line in lines)
+        return Total(epsilon=epsilon, delta=at, seeded=seeded)
 
     def epsilon(self, *, delta: float = USUAL_DELTA) -> float:
         """Return the largest epsilon of a label over all fits at this delta.
@@ -538,7 +547,7 @@ def lost_fits(folder: Path) -> list[str]:
     vault = file.read_text().strip() if file.exists() else ""
     stores = (folder / "fits").glob("*/vault.db")
     own = [line for store in stores for line in read_ledger(store).lines]
-    missing = not_among(Witness().of_vault(vault, at=folder), own)
+    missing = not_among(Witness().of_vault(vault, at=folder, opened=False), own)
     return [behind(folder, missing)] if missing else []
 
 

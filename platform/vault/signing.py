@@ -9,7 +9,7 @@ is the latest state: anybody with write access can put a whole earlier folder ba
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -32,7 +32,7 @@ _MOST_BYTES = 100_000_000
 _RECORDS = (
     "sweep.json",
     "trials/*.json",
-    "models/**/*",
+    "models/**/[!.]*",  # drafts begin with a dot
     "fits/*/fit.json",
     "fits/*/*.npy",
     "**/model.json",
@@ -142,19 +142,23 @@ def with_signature(files: Mapping[str, bytes]) -> dict[str, bytes]:
     return {**files, **({} if made is None else {SIGNATURE: made})}
 
 
-def sign_folder(folder: Path, *, records: bool = False) -> None:
+def sign_folder(folder: Path, *, records: bool = False, only: Callable[[str], bool] = bool) -> None:
     """Sign a folder, if there is a key: every file, or the records of results or of a vault.
 
+    `only` some of them, by name: a sweep that starts leaves out what it may write again.
+
     Raises:
-        ValueError: Lines or trials that were signed before are other ones now; nothing is signed.
+        ValueError: Something that was signed before is another now; nothing is signed.
     """
     if signing_key() is None:
         return
     covers = "records" if records else "every file"
     if records:
         refuse_changed(folder)
-    made = signed(dict(sorted(_digests(folder, covers))), covers=covers)
-    if made is None:
+    found = sorted(_digests(folder, covers))
+    made = signed({name: digest for name, digest in found if only(name)}, covers=covers)
+    if made is None:  # an earlier one is of what may be written again
+        (folder / SIGNATURE).unlink(missing_ok=True)
         return
     with replacing(folder / SIGNATURE) as file:
         file.write(made)
@@ -166,9 +170,7 @@ def refuse_changed(folder: Path) -> None:
     if key is None or not (folder / SIGNATURE).exists():
         return
     found = verify(folder, key=key.public_key().public_bytes_raw().hex())
-    lasting = ("trials/", "vault.db", "fits/", SIGNATURE)
-    changed = (*found["damaged"], *found["edited"], *found["removed"])
-    if bad := [name for name in changed if name.startswith(lasting)]:
+    if bad := (*found["damaged"], *found["edited"], *found["removed"]):
         raise ValueError(
             f"{bad[0]} in {folder} is not as it was signed, so nothing is released or signed "
             f"again; restore it, or remove {folder / SIGNATURE} to accept the change"

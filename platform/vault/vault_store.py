@@ -176,7 +176,11 @@ class SqliteStore:
             )
 
     def release(self, key: str) -> NDArray[Any] | None:
-        """Return the values stored at `key`, or None."""
+        """Return the values stored at `key`, or None.
+
+        Raises:
+            StoreUnusable: They can't be read, or a copy went on since this store was opened.
+        """
         query = "SELECT content FROM releases WHERE key = ?"
         further = "SELECT content FROM release_parts WHERE key = ? ORDER BY part"
         with _explained(self.path):
@@ -185,7 +189,9 @@ class SqliteStore:
                 parts = connection.execute(further, (key,)).fetchall()
             if row is None:
                 return None
-            return _read_array(b"".join(part for (part,) in (row, *parts)) if parts else row[0])
+            found = _read_array(b"".join(part for (part,) in (row, *parts)) if parts else row[0])
+        self._have_known(key)  # what wrote it may have been refused or killed before
+        return found
 
     def charges(self) -> Sequence[Charge]:
         """Return every charge so far, in order."""
@@ -243,13 +249,19 @@ class SqliteStore:
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
-        # A process that is killed before this has handed nothing out, and the next one that opens
-        # the store tells the witness. So does one that raises here.
-        if not self._witness.add(self._vault, [self.lines()[lines]], first=True):
+        # What is killed or raises before this has handed nothing out: whoever reads the release, or
+        # opens the store, tells the witness first.
+        self._have_known(charge.key)
+        return True
+
+    def _have_known(self, key: str) -> None:
+        """Have the witness know the line of the release at `key`, which is to be handed out."""
+        with _explained(self.path):
+            (line,) = (line for line in self.lines() if line.key == key)
+        if not self._witness.add(self._vault, [line], first=True):
             # A copy went on since this one was opened.
             known = self._witness.of_store(self.id)
             raise StoreUnusable(behind(self.path, not_among(known, self.lines())))
-        return True
 
 
 def _check_version(path: Path, version: int) -> None:

@@ -96,12 +96,15 @@ class Witness:
         """Return the known lines of a store."""
         return self._lines("store = ?", store)
 
-    def of_vault(self, vault: str, *, at: Path) -> list[Line]:
-        """Return the known lines of all stores of a vault, and of others that were last `at` it."""
+    def of_vault(self, vault: str, *, at: Path, opened: bool = True) -> list[Line]:
+        """Return the known lines of all stores of a vault, and of others that were last `at` it.
+
+        It is at that place from now on if it was `opened`: who reads a copy's ledger moves nothing.
+        """
         place = (vault, str(at.resolve()))
         with _explained(), database(self._path) as connection:
             query = "SELECT * FROM places WHERE vault = ? AND path = ?"
-            if vault and not connection.execute(query, place).fetchone():
+            if opened and not connection.execute(query, place).fetchone():
                 connection.execute("INSERT OR REPLACE INTO places VALUES (?, ?)", place)
         return self._lines(
             "vault = ? OR vault IN (SELECT vault FROM places WHERE path = ?)", *place
@@ -117,7 +120,7 @@ class Witness:
     def add(self, vault: str, lines: Iterable[Line], *, first: bool = False) -> bool:
         """Keep lines of a vault; those that are known stay as they are.
 
-        `first`: keep nothing and return False where another line is known in the place of one.
+        `first`: keep nothing and return False where only another line is known in one's place.
         """
         rows = list(lines)
         if not rows:
@@ -126,10 +129,11 @@ class Witness:
             # The write lock first: of two processes that ask for one place, one must see the
             # other's line.
             connection.execute("BEGIN IMMEDIATE")
-            taken = "SELECT * FROM lines WHERE store = ? AND position = ? AND digest != ?"
+            # The highest of none is none; a known line has kept its place beside another.
+            own = "SELECT max(digest = ?) FROM lines WHERE store = ? AND position = ?"
             for line in rows if first else ():
-                place = (line.store, line.position, line.digest)
-                if connection.execute(taken, place).fetchone():
+                place = (line.digest, line.store, line.position)
+                if connection.execute(own, place).fetchone() == (0,):
                     return False
             query = "INSERT OR IGNORE INTO lines VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
             connection.executemany(query, [(vault, *astuple(line)) for line in rows])
@@ -162,6 +166,7 @@ def _explained() -> Iterator[None]:
     except (NotOurs, OSError, RuntimeError, sqlite3.Error) as error:
         raise ValueError(
             f"{STATE} is {os.environ.get(STATE) or 'not set'}, and what vaults have paid can't be "
-            f"kept there ({error}); without it a vault that was restored from a backup would "
-            f"release twice, so nothing is released: set {STATE} to a folder of your own that lasts"
+            f"kept or read there ({error}); without it nobody notices a vault that was restored "
+            "from a backup and releases twice, so nothing is released, and no ledger is summed: "
+            f"mend it, or set {STATE} to a folder of your own that lasts"
         ) from error

@@ -310,8 +310,8 @@ def _of_objects(name: str, array: NDArray[Any]) -> NDArray[Any]:
         for row, value in zip(np.flatnonzero(~missing), present, strict=True):
             if not isinstance(value, numbers.Real):
                 raise RowsRefused(
-                    f"row {row}, column {name!r} holds a {type(value).__name__} among values of "
-                    f"other types; {_AS_IN_TRAINING}, or leave the column out"
+                    f"row {row}, column {name!r} holds a {type(value).__name__}, which does not go "
+                    f"with the others or is no number; {_AS_IN_TRAINING}, or leave the column out"
                 )
     values = np.full(len(array), np.nan)
     values[~missing] = present

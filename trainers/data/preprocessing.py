@@ -419,7 +419,9 @@ def _as_text(name: str, column: NDArray[Any]) -> NDArray[Any]:
         return column
     if not is_missing(column).all():
         held = "dates" if column.dtype.kind == "M" else "numbers"
-        raise RowsRefused(f"column {name!r} holds {held}; the training rows had text there")
+        raise RowsRefused(
+            f"column {name!r} holds {held}; the training rows had text or truth values there"
+        )
     return np.full(len(column), None)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.feature_selection import SelectKBest
@@ -447,6 +448,21 @@ def test_a_table_with_holes_dates_and_an_identifier() -> None:
     kept = clone(model).set_params(keep=["customer_id"]).fit(table[:900], labels[:900])
     width = {each: each.model_.preprocessing.shape[0] for each in (model, kept)}
     assert (width[model], width[kept]) == (10, 910)
+
+
+def test_columns_are_found_by_their_names_whatever_these_are() -> None:
+    rows = pd.DataFrame(X)
+    model = quick(epsilon=50.0).fit(rows, Y)
+    expected = model.predict_proba(X)
+    np.testing.assert_array_equal(model.predict_proba(rows[[5, 4, 3, 2, 1, 0]]), expected)
+    np.testing.assert_array_equal(model.predict_proba(csr_array(X)), expected)
+    sparse = pd.DataFrame.sparse.from_spmatrix(csr_array(X))
+    np.testing.assert_array_equal(model.predict_proba(sparse), expected)
+    with pytest.raises(ValueError, match="rows have no column '0'"):
+        model.predict(rows.rename(columns={0: 9}))
+    texts = pd.Series(np.array(["good film", "bad plot", "an actor"])[Y], name="review")
+    of_texts = clone(model).set_params(method="subset", settings=None).fit(texts, Y)
+    assert (of_texts.predict(list(texts)) == of_texts.predict(texts)).all()
 
 
 def test_a_pipeline_is_saved_whole_unless_it_learns_from_labels() -> None:

@@ -4,6 +4,7 @@ import pickle
 import warnings
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, Self
 
 import joblib
@@ -289,6 +290,17 @@ def test_a_step_that_may_learn_from_labels_is_refused(step: Any, name: str) -> N
         make_pipeline(StandardScaler(), step, private()).fit(X, Y)
     with pytest.raises(ValueError, match=f"step {name} is not known"):
         cross_val_score(make_pipeline(step, private()), X, Y, cv=FOLDS, error_score="raise")
+
+
+def test_a_pipeline_that_stores_labels_is_refused(tmp_path: Path) -> None:
+    kept = str(tmp_path)
+    first = make_pipeline(StandardScaler(), memory=kept)
+    for pipeline in (
+        make_pipeline(first, private()),
+        make_pipeline(StandardScaler(), private(), memory=kept),
+    ):
+        with pytest.raises(ValueError, match=r"memory=.* writes y, the true labels"):
+            pipeline.fit(X, Y)
 
 
 def test_steps_that_are_let_through_learn_from_features_alone() -> None:

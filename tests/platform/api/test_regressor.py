@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import KFold, cross_val_score
 from sklearn.neighbors import KNeighborsRegressor
@@ -119,6 +120,14 @@ def test_fits_with_one_vault_read_one_release_and_others_add_up() -> None:
 def test_bad_settings_are_refused_before_a_release(given: dict[str, Any], message: str) -> None:
     rows, amounts = rows_and_amounts(50)
     refused(LabelPrivateRegressor(**{"bounds": (0, 100), **given}), rows, amounts, says=message)
+
+
+def test_numbers_like_those_of_rows_are_kept_if_named() -> None:
+    table = pd.DataFrame({"day": range(200)})
+    model = LabelPrivateRegressor(50.0, bounds=(0, 200), random_state=0)
+    refused(model, table, table.day, says="every column is left out: day .* keep= of an estimator")
+    kept = clone(model).set_params(keep=["day"]).fit(table, table.day)
+    assert kept.score(table, table.day) > 0.8
 
 
 def test_a_missing_amount_is_refused_by_its_row_alone() -> None:

@@ -25,6 +25,7 @@ from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault, Release
+from labeldp.platform.report.ledger import ledger_report
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault, joint_ledger
@@ -239,16 +240,22 @@ def test_a_damaged_edition_is_named_and_can_be_mended(content: bytes, tmp_path: 
 
 
 def test_memory_vaults_stay_in_a_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    here, kept = SharedVault(), SharedVault(tmp_path / "vault")
+    here, kept = SharedVault(), SharedVault(tmp_path / "vault", classes=["no", "yes"])
     assert copy.deepcopy(here) is here
     with pytest.raises(TypeError, match="give it a folder"):
         pickle.dumps(here)
     ask(kept)
-    assert pickle.loads(pickle.dumps(kept)).epsilon() == 1.0
+    shutil.copytree(tmp_path / "vault", tmp_path / "backup")
+    ask(kept, rows="others")
+    shutil.rmtree(tmp_path / "vault")
+    shutil.copytree(tmp_path / "backup", tmp_path / "vault")
+    moved = SharedVault(tmp_path / "vault", moved=True, classes=["no", "yes"])
+    there = pickle.loads(pickle.dumps(moved))
+    assert there.classes == kept.classes and there.epsilon() == 2.0
     monkeypatch.setattr(os, "getpid", lambda: 1)
     with pytest.raises(TypeError, match="process 1 is a fork of it"):
         ask(here)
-    assert ask(kept).key and kept.epsilon() == 1.0
+    assert ask(kept).key and kept.epsilon() == 2.0
 
 
 def _anew(backup: Path, vault: Path) -> None:
@@ -408,6 +415,13 @@ def test_an_edited_id_hides_nothing_at_another_place(tmp_path: Path) -> None:
 
 def test_a_place_is_free_when_its_vault_was_opened_elsewhere(tmp_path: Path) -> None:
     ask(SharedVault(tmp_path / "vault"))
+    shutil.copytree(tmp_path / "vault", tmp_path / "copy")
+    assert ledger_report([str(tmp_path / "copy")])["ok"], "which is no place to read"
+    shutil.move(tmp_path / "vault", tmp_path / "moved")
+    with pytest.raises(StoreUnusable, match="is in the place of another one"):
+        ask(SharedVault(tmp_path / "vault"))
+    shutil.rmtree(tmp_path / "vault")
+    shutil.move(tmp_path / "moved", tmp_path / "vault")
     (tmp_path / "vault").rename(tmp_path / "other")
     assert SharedVault(tmp_path / "other").epsilon() == 1.0
     ask(SharedVault(tmp_path / "vault"))

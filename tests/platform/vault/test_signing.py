@@ -23,6 +23,7 @@ from labeldp.platform.api import two_parties
 from labeldp.platform.api.process_ledger import PrivacyAddsUp
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.report.publish import publish
+from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.vault import signing
 from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
@@ -250,19 +251,49 @@ def test_nothing_is_signed_by_a_dry_run_or_where_nothing_is(tmp_path: Path, owne
     with SharedVault(vault).alone():
         pass
     assert not (vault / SIGNATURE).exists()
+    only: Callable[[str], bool]
+    (tmp_path / "sweep.json").write_text("{}")
+    for only in (bool, lambda _: False):  # nothing of it lasts
+        sign_folder(tmp_path, records=True, only=only)
+        assert (tmp_path / SIGNATURE).exists() == (only is bool)
     ran(*asked, "-o", str(tmp_path / "release"))
     (vault / SIGNATURE).unlink()
     assert not ran(*asked, "--dry-run")["new"] and not (vault / SIGNATURE).exists()
 
 
-def test_a_sweep_signs_its_folder_at_the_end(tmp_path: Path, owner: str) -> None:
-    settings = ["trainer.epsilon=1", "trainer.learning_rate=0.05", "trainer.epochs=1"]
-    arguments = ["--only", "ALIBI", "--results", str(tmp_path / "results"), "--json", *settings]
-    with without_cluster():
-        swept(load_sweep(str(ROOT / "sweeps" / "quickstart.py")), *arguments)
-    assert ran("verify", str(tmp_path / "results"), "--key", owner)["ok"]
-    names = json.loads((tmp_path / "results" / SIGNATURE).read_text())["entries"]
-    assert "vault.db line 1" in names and any(name.startswith("models/") for name in names)
+def test_a_sweep_signs_its_folder_at_the_end(
+    tmp_path: Path, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It refuses strangers' files at its start, and runs its failed trials again."""
+    folder = tmp_path / "results"
+    given = ["--only", "ALIBI", "--results", str(folder), "trainer.epsilon=1", "trainer.epochs=1"]
+
+    def start(rate: str) -> dict[str, str]:
+        with without_cluster():
+            sweep = load_sweep(str(ROOT / "sweeps" / "quickstart.py"))
+            _, _, told = swept(sweep, *given, f"trainer.learning_rate={rate}")
+        refused.append(told)
+        found: dict[str, str] = json.loads((folder / SIGNATURE).read_text())["entries"]
+        return found
+
+    refused = list[str]()
+    start("0.05")
+    first = start("1e30")
+    assert "vault.db line 1" in first and ran("verify", str(folder), "--key", owner)["ok"]
+    with monkeypatch.context() as patch:
+        patch.setattr(driver, "sign_folder", Mock())  # killed before
+        missing = first.keys() - start("1e30").keys()
+    (failed,) = missing - {"sweep.json"}
+    assert failed.startswith("trials/") and not ran("verify", str(folder), code=1)["ok"]
+    last = start("1e30")
+    assert last.keys() == first.keys() and last[failed] != first[failed]
+    assert ran("verify", str(folder), "--key", owner)["ok"]
+    for name in ("sweep.json", next(name for name in first if name.endswith(".safetensors"))):
+        kept = (folder / name).read_bytes()
+        (folder / name).write_bytes(kept + b" ")
+        assert start("1e30") == last
+        assert f"{name} in {folder} is not as it was signed" in refused[-1]
+        (folder / name).write_bytes(kept)
 
 
 def test_a_bad_key_is_refused_before_a_release(

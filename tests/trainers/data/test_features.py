@@ -63,7 +63,7 @@ def test_other_matrices_are_refused(rows: object, message: str) -> None:
 def test_a_column_of_objects_becomes_what_all_of_them_are() -> None:
     assert column_values("x", np.array([1, 2.5], dtype=object)).dtype == np.float64
     assert column_values("x", np.array([True, False], dtype=object)).dtype == bool
-    with pytest.raises(RowsRefused, match="row 1, column 'x' holds a str among values of other t"):
+    with pytest.raises(RowsRefused, match="row 1, column 'x' holds a str, which does not go with"):
         column_values("x", np.array([1, "a"], dtype=object))
 
 
