@@ -9,6 +9,7 @@ session's folders writable by all.
 import json
 import logging
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -102,10 +103,11 @@ def connected(address: str | None) -> Iterator[Capacity]:
         return
     named = address or os.environ.get("RAY_ADDRESS") or "local"
     on_termination = signal.getsignal(signal.SIGTERM)
+    closed = ""
     with _authentication_kept():
         try:
             if named == "local":
-                start_private()
+                closed = start_private()
             else:
                 _check_address(named)
                 with _environment({_PORT_WAIT: os.environ.get(_PORT_WAIT, str(CONNECT_TRIES))}):
@@ -130,6 +132,9 @@ def connected(address: str | None) -> Iterator[Capacity]:
             yield capacity(private=named == "local")
         finally:
             ray.shutdown()
+            # Processes that are going down may still write there: what they hold stays.
+            if closed:
+                shutil.rmtree(closed, ignore_errors=True)
 
 
 @contextmanager
@@ -260,8 +265,11 @@ def _has_autoscaler() -> bool:
 # --- a private cluster ----------------------------------------------------------------------------
 
 
-def start_private() -> None:
-    """Start a cluster that only this user's processes on this machine can reach."""
+def start_private() -> str:
+    """Start a cluster that only this user's processes on this machine can reach.
+
+    Returns the folder of its files, to be removed behind it.
+    """
     tighten_token()
     wait = os.environ.get(_PORT_WAIT) or f"{START_SECONDS:.0f}"
     # `ray.init` has no parameter for these. The node's address: `_node_ip_address="127.0.0.1"` is
@@ -305,6 +313,7 @@ def start_private() -> None:
             f"Ray {ray.__version__} starts a private cluster on {node.node_ip_address}, where "
             "other machines reach it; install the version that constraints.txt names"
         )
+    return closed
 
 
 def tighten_token() -> None:

@@ -39,18 +39,21 @@ LONG = (
     "tests/test_gpu_campaign.py",
 )
 
-#: Those that `make check` leaves out: they start processes too, or take over ten seconds.
+#: Those that `make check` leaves out: they start processes too, or take over five seconds.
 SLOW = (
     *LONG,
     "tests/benchmarks",
     "tests/infra",
     "tests/mechanisms/auditing/test_memorization.py",
+    "tests/mechanisms/pate/test_aggregators.py",
     "tests/mechanisms/pate/test_decision_certificate.py",
     "tests/mechanisms/pate/test_decisions.py",
     "tests/mechanisms/pate/test_published_cost.py",
     "tests/mechanisms/pate/test_vote_leakage.py",
     "tests/mechanisms/test_accuracy_estimate.py",
+    "tests/mechanisms/test_amounts.py",
     "tests/mechanisms/test_channels.py",
+    "tests/mechanisms/test_drawable_noise.py",
     "tests/mechanisms/test_mechanisms.py",
     "tests/mechanisms/test_refusals.py",
     "tests/mechanisms/test_release_address.py",
@@ -64,8 +67,11 @@ SLOW = (
     "tests/platform/cli/test_doors.py",
     "tests/platform/cli/test_sweep_command.py",
     "tests/platform/cli/test_tracking_server.py",
+    "tests/platform/report/test_page.py",
+    "tests/platform/report/test_paper_figures.py",
     "tests/platform/report/test_publish.py",
     "tests/platform/report/test_report.py",
+    "tests/platform/settings/test_methods.py",
     "tests/platform/sweep/test_fuzz.py",
     "tests/platform/sweep/test_open_sweep.py",
     "tests/platform/vault/test_signing.py",
@@ -73,10 +79,12 @@ SLOW = (
     "tests/test_",
     "tests/trainers/data/test_data.py",
     "tests/trainers/data/test_own.py",
+    "tests/trainers/data/test_written.py",
     "tests/trainers/encoders",
     "tests/trainers/methods",
     "tests/trainers/models/test_learner.py",
     "tests/trainers/models/test_trained_model.py::test_elsewhere",
+    "tests/trainers/models/test_training_step.py",
     "tests/trainers/test_extensions.py::test_the_pages",
     "tests/trainers/test_methods.py",
 )

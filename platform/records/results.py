@@ -63,6 +63,8 @@ REPORT_FILES = ("report.html", "pareto.png", "pareto.csv")
 #: The description is written last: where it is, the model is whole.
 DESCRIPTION = "model.json"
 ARRAYS = "model.safetensors"
+#: A results folder has one of these at least, however early it was cut off.
+_OF_RESULTS = {"trials", "sweep.json", "vault.db", "mlflow.db", "together"}
 #: Strings are matched so that a text with the word "Infinity" is passed over as a whole.
 _STRING_OR_CONSTANT = re.compile(r'"(?:[^"\\]|\\.)*"|Infinity|NaN')
 _CONSTANTS = {"Infinity": "1e999", "NaN": "null"}
@@ -268,6 +270,21 @@ def records_in(folder: Path) -> dict[str, TrialRecord]:
     return {record.hash: record for record in map(TrialRecord.read, files)}
 
 
+def close_results(folder: Path) -> None:
+    """Create a folder of results, or close it to others; raises as `private_folder`.
+
+    A folder with other things alone is refused before anything in it is changed.
+    """
+    held = os.listdir(folder) if folder.is_dir() else []
+    other = sorted(name for name in held if not name.startswith("."))  # .gitkeep is nothing
+    if other and _OF_RESULTS.isdisjoint(other):
+        raise NotOurs(
+            f"{folder} holds more than results ({other[0]!r}), and all of a results folder is "
+            "closed to other users; choose a folder of its own"
+        )
+    private_folder(folder)
+
+
 class ResultsFolder:
     """The folder of a sweep, held by one driver at a time and closed to every other user."""
 
@@ -283,7 +300,7 @@ class ResultsFolder:
         self.store = self.path / "vault.db"
         try:
             # Records, tracking and artifacts hold figures computed from true labels.
-            private_folder(self.path)
+            close_results(self.path)
             inner_folder(self.path / "trials")
             # Rights alone do not tell: the disk may be full or read-only.
             with tempfile.TemporaryFile(dir=self.path):

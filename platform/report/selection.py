@@ -18,6 +18,8 @@ from labeldp.platform.settings.metrics import ChooseBy, chosen_by, doubt_of, ref
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
 ANY = Budget(epsilon=math.inf)
+#: What releases cost together, by their keys and the delta.
+Known = dict[tuple[frozenset[str], float], Total]
 
 
 class Reservation(StrEnum):
@@ -86,8 +88,10 @@ def selected(
     if trial == BEST:
         metrics = [rival.metrics for rival in rivals]
         if not rivals:
-            known = sorted({price_of(folder, each).epsilon for each in rivals_of(folder)[0]})
-            there = ", ".join(map(shown, known)) or "none"
+            known: Known = {}
+            private = rivals_of(folder)[0]
+            prices = sorted({price_of(folder, each, known=known).epsilon for each in private})
+            there = ", ".join(map(shown, prices)) or "none"
             most = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
             raise ValueError(
                 f"no trial of {folder.path} is finished, has an epsilon{most}, and noise without "
@@ -161,17 +165,27 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
 
 
 def cost_of(
-    folder: FolderLedger, records: Iterable[TrialRecord], keys: Iterable[str] | None = None
+    folder: FolderLedger,
+    records: Iterable[TrialRecord],
+    keys: Iterable[str] | None = None,
+    *,
+    known: Known | None = None,
 ) -> Total:
     """Return what trials' releases, or those at `keys`, cost together.
 
-    It is stated at the largest delta that one of the trials was given.
+    It is stated at the largest delta that one of the trials was given. `known` keeps sums for other
+    calls on the same folder.
     """
     every = list(records)
     given = max((each.metrics.get("delta", 0.0) for each in every), default=0.0)
-    read = (key for each in every for key in each.release_keys)
-    lines = [line.charge for line in folder.lines_of(set(read if keys is None else keys))]
-    return total_of([lines], delta=given if 0 < given < 1 else folder.delta)
+    delta = given if 0 < given < 1 else folder.delta
+    own = (key for each in every for key in each.release_keys)
+    read = frozenset(own if keys is None else keys)
+    known = {} if known is None else known
+    if (read, delta) not in known:
+        lines = [line.charge for line in folder.lines_of(read)]
+        known[read, delta] = total_of([lines], delta=delta)
+    return known[read, delta]
 
 
 def cost_of_page(
@@ -183,9 +197,12 @@ def cost_of_page(
     return cost_of(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.identity))
 
 
-def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
-    """Return the price of seeing one trial: all releases on which it depends, or its record's."""
-    behind = cost_of(folder, [record], folder.keys_behind(record))
+def price_of(folder: FolderLedger, record: TrialRecord, *, known: Known | None = None) -> Total:
+    """Return the price of seeing one trial: all releases on which it depends, or its record's.
+
+    `known` as of `cost_of`: trials of a search depend on the same releases.
+    """
+    behind = cost_of(folder, [record], folder.keys_behind(record), known=known)
     plan = plan_of(folder.identity, counts=not folder.depends_on_all)
     # Releases that were planned and not made may have needed a delta, also where others cost more.
     if plan.epsilon > behind.epsilon_private or folder.depends_on_all:
@@ -197,7 +214,11 @@ def within(
     folder: FolderLedger, records: Iterable[TrialRecord], limit: Budget
 ) -> list[TrialRecord]:
     """Return the trials whose price is within a limit."""
-    return [record for record in records if limit.allows(price_of(folder, record).epsilon)]
+    if math.isinf(limit.epsilon):
+        return list(records)
+    known: Known = {}
+    priced = ((record, price_of(folder, record, known=known)) for record in records)
+    return [record for record, price in priced if limit.allows(price.epsilon)]
 
 
 def noise_of(folder: FolderLedger, record: TrialRecord) -> NoiseKind:

@@ -18,7 +18,7 @@ import pandas as pd
 
 from labeldp.mechanisms.auditing import memorization_interval_from_pairs
 from labeldp.platform.cluster import connected
-from labeldp.platform.records.results import records_in, write_text
+from labeldp.platform.records.results import close_results, records_in, write_text
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.report.ledger import OF_ALL
 from labeldp.platform.settings.metrics import chosen_by
@@ -27,7 +27,7 @@ from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import TOGETHER, parts_of, prepare
 from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
-from labeldp.trainers.data.files import owner_only, private_folder
+from labeldp.trainers.data.files import owner_only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions) -> BlockOutcome:
     root = options.results.expanduser().absolute()
     started = time.monotonic()
     outcomes: dict[str, SweepOutcome] = {}
-    private_folder(root)  # tracking of all runs lies here
+    close_results(root)  # tracking of all runs lies here
     with connected(options.address):
         for name, (part, given) in parts.items():
             spent = (time.monotonic() - started) / 60

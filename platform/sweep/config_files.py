@@ -75,6 +75,14 @@ class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
     }
 
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """Return the value of a node; a text that its tag is wrong for, `!!bool x`, is named."""
+        try:
+            return super().construct_object(node, deep)
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+            why = f"{node.value!r:.40} is no {node.tag.rpartition(':')[2]}; quote it, without a tag"
+            raise yaml.constructor.ConstructorError(None, None, why, node.start_mark) from error
+
 
 # A column 007 must not become 7: whole numbers are those that are written back the same.
 _INT = re.compile(r"(0|-?[1-9]\d*)$", re.ASCII)
@@ -256,11 +264,11 @@ def _walk(node: yaml.Node | None, path: str, file: str, places: dict[str, str]) 
     elif isinstance(node, yaml.MappingNode):
         for key, value in node.value:
             place = f"{file}, line {key.start_mark.line + 1}"
-            if key.tag.endswith(":merge"):
-                continue
-            if not key.tag.endswith(":str"):
-                raise ConfigurationError(f"{place}: the key {key.value!r} is no text; quote it")
             name = f"{path}.{key.value}".lstrip(".")
+            if key.tag.endswith(":merge"):
+                name += f"{len(places)}"  # no key, and new each time: what it merges counts too
+            elif not key.tag.endswith(":str"):
+                raise ConfigurationError(f"{place}: the key {key.value!r} is no text; quote it")
             if name in places:
                 raise ConfigurationError(f"{place}: {name} is set before, at {places[name]}")
             places[name] = place
@@ -364,8 +372,10 @@ def naming(places: Mapping[str, str]) -> Iterator[None]:
     except ConfigurationError as error:
         for word in re.findall(r"^[\w.]+|'[^']+'|[\w\[\]-]+(?:\.[\w\[\]-]+)+", str(error)):
             name = word.strip("'")
-            found = [places[path] for path in places if f".{path}".endswith(f".{name}")]
-            if found and found[0] != "command line":
+            found = {places[path]: None for path in places if f".{path}".endswith(f".{name}")}
+            if "command line" in found:
+                break
+            if found:
                 raise ConfigurationError(f"{' or '.join(found)}: {error}") from error
         raise
 

@@ -47,6 +47,8 @@ from labeldp.trainers.performance import NO_MEMORY
 
 #: The state that `labeldp watch` shows is written at most this often.
 STATE_SECONDS = 2.0
+#: It is written so much more rarely that summing up a long ledger takes a small share of the time.
+STATE_REST = 10
 #: A tracking server that did not answer is tried again after this time.
 RETRY_SECONDS = 60.0
 
@@ -173,7 +175,10 @@ class Recorder(Unsaved, tune.Callback):
             return
         sweep = self.sweep
         plan = sweep.plan
-        totals = sweep_totals(sweep.home.ledger(), sweep.folder.identity(), delta=plan.delta)
+        charges = sweep.home.ledger()
+        started = time.monotonic()
+        totals = sweep_totals(charges, sweep.folder.identity(), delta=plan.delta)
+        took = time.monotonic() - started
         running = [digest for digest in self._curves if digest not in self.records]
         if plan.budget is not None:
             most = plan.budget.epsilon
@@ -199,7 +204,7 @@ class Recorder(Unsaved, tune.Callback):
         }
         with suppress(ValueError):  # a sweep goes on without the page that reads this file
             write_json(sweep.folder.path / "state.json", state)
-        self._tell_again = time.monotonic() + STATE_SECONDS
+        self._tell_again = time.monotonic() + max(STATE_SECONDS, STATE_REST * took)
 
     def _in_training(self, digest: str) -> dict[str, Any]:
         planned = self.sweep.plans[digest]

@@ -155,10 +155,14 @@ def searches_of(sweep: Sweep) -> tuple[Search, ...]:
     """Return the searches of a sweep at its final size, each checked at its probes."""
     search = sweep.search
     assert search is not None
-    found: dict[str, Search] = {}
+    found: dict[tuple[str, str], Search] = {}
     for variant in variants_of(sweep):
         grids = {key: axis for key, axis in variant.space.items() if isinstance(axis, Grid)}
         axes = {key: axis for key, axis in variant.space.items() if not isinstance(axis, Grid)}
+        for key, axis in axes.items():
+            if isinstance(axis, Choice):  # equal values, as 1 and 1.0, make one trial
+                values = enumerate(axis.values)
+                axes[key] = Choice([x for place, x in values if x not in axis.values[:place]])
         # A search for each point of the grids: a sampler must not choose between prices.
         for point in points(grids):
             each = Search(
@@ -169,7 +173,8 @@ def searches_of(sweep: Sweep) -> tuple[Search, ...]:
                 trials=search.trials if axes else 1,
                 seed=search.seed,
             )
-            found.setdefault(each.id, each)
+            # Lines of another name and the same settings have the same trials.
+            found.setdefault((each.priced_as.hash(""), repr(axes)), each)
     searches = tuple(found.values())
     if not any(each.axes for each in searches):
         raise ConfigurationError(

@@ -49,7 +49,7 @@ def test_bad_files_are_refused_by_line(command: tuple[str, str]) -> None:
         Path("x.yaml").write_text(text)
         assert said in refusal(*command, "--config", "x.yaml")
     assert "no.yaml can't be read" in refusal(*command, "--config", "no.yaml")
-    Path("x.yaml").write_text("seed: 1\n")
+    Path("x.yaml").write_text("seed: 1\ntrainer.epochs: 2\n")
     told = refusal(*command, "--config", "x.yaml", "trainer.epoch=3")  # not in the file
     assert told.startswith("error: line 'ALIBI': unknown key")
 

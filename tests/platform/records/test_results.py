@@ -12,6 +12,7 @@ import pytest
 from labeldp.platform.records.results import (
     ResultsFolder,
     SweepIdentity,
+    close_results,
     dumps,
     read_results,
     write_json,
@@ -118,7 +119,24 @@ def test_a_folder_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.Monkey
     somebody = os.geteuid() + 1
     monkeypatch.setattr(os, "geteuid", lambda: somebody)
     with pytest.raises(ValueError, match=r"belongs to user \d+.*chown.*--results DIR"):
+        ResultsFolder(folder, sweep="small")
+
+
+def test_a_folder_of_other_things_is_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / ".gitkeep").touch()
+    ResultsFolder(tmp_path, sweep="small")  # it is as good as empty
+    (tmp_path / "trials").rmdir()
+    page = tmp_path / "index.html"
+    page.touch()
+    for path, rights in ((tmp_path, 0o755), (page, 0o644)):
+        path.chmod(rights)
+    with pytest.raises(ValueError, match=r"'index.html'.* folder of its own with --results DIR"):
         ResultsFolder(tmp_path, sweep="small")
+    assert (mode(tmp_path), mode(page), (tmp_path / "trials").exists()) == (0o755, 0o644, False)
+    for name in ("sweep.json", "vault.db", "mlflow.db", "together"):
+        (tmp_path / name).mkdir()
+        close_results(tmp_path)
+        (tmp_path / name).rmdir()
 
 
 def test_one_driver_holds_the_folder(folder: ResultsFolder) -> None:

@@ -3,18 +3,20 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.calibration import calibrate_gaussian
+from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import SeededNoise
 from labeldp.platform.records.results import ResultsFolder
-from labeldp.platform.report.ledger import FolderLedger, read_folder
+from labeldp.platform.report.ledger import FolderLedger, read_folder, total_of
 from labeldp.platform.report.publish import public_report
-from labeldp.platform.report.selection import BEST, Reservation, selected
+from labeldp.platform.report.selection import ANY, BEST, Reservation, selected, within
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from tests.platform.report.folders import LAPLACE, a_folder, a_vault, keep
 from tests.platform.sweep.examples import a_record
@@ -86,6 +88,20 @@ def test_the_accuracy_that_decides_is_given_or_the_sweeps(sweep: FolderLedger) -
     kept = read_folder(sweep.path)
     assert selected(kept, BEST).record.hash == "0a"
     assert selected(kept, BEST, choose_by=ChooseBy.TEST).record.hash == "1b"
+
+
+def test_equal_releases_are_summed_up_once(
+    sweep: FolderLedger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Trials of a search depend on each other's releases: a sum each would take minutes."""
+    identity = replace(sweep.identity, learned_epsilon=2.5, num_labels=None)
+    folder = replace(sweep, identity=identity)
+    found = Mock(wraps=total_of)
+    monkeypatch.setattr("labeldp.platform.report.selection.total_of", found)
+    private = [folder.trial(digest) for digest in ("0a", "1a", "1b")]
+    assert within(folder, private, ANY) == private and found.call_count == 0
+    assert within(folder, private, Budget(epsilon=3.0)) == private and found.call_count == 1
+    assert within(folder, private, Budget(epsilon=1.0)) == []
 
 
 def test_publishing_a_named_trial_counts_the_others_too(sweep: FolderLedger) -> None:

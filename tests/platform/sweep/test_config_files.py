@@ -173,6 +173,9 @@ def test_axes_and_a_later_axis_of_another_kind(tmp_path: Path) -> None:
         ("a: &a {b: *a}", "is not YAML (RecursionError)"),
         ("no: 3", "line 1: the key 'no' is no text; quote it"),
         ("seed: !!python/name:os.system", "is not YAML, line 1: could not determine"),
+        ("seed: 1\na: !!timestamp foo", "is not YAML, line 2: 'foo' is no timestamp; quote it"),
+        ("a: !!bool foo", "is not YAML, line 1: 'foo' is no bool"),
+        ("a: !!int ''", "is not YAML, line 1: '' is no int"),
         ("seed: ${oc.create:x}", "line 1: ${oc.create:x} is no reference"),
         (r"seed: \${x ${oc.create:x}", "is no reference"),
         ("seed: '${x${oc.env:A}}'", "is no reference"),
@@ -190,9 +193,10 @@ def test_a_bad_file_is_refused_by_its_line(text: str, said: str, tmp_path: Path)
 
 
 def test_files_that_fill_the_memory_or_are_none(tmp_path: Path) -> None:
-    rows = [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 12)]
-    bomb = "a0: &a0 [1, 1]\n" + "\n".join(rows)
-    assert f"more than {MOST_VALUES:,} values" in refusal(tmp_path, bomb)
+    for first, row in (("[1, 1]", "[{}]"), ("{a: 1}", "{{<<: [{}]}}")):
+        rows = [f"a{n}: &a{n} {row.format(', '.join([f'*a{n - 1}'] * 9))}" for n in range(1, 12)]
+        bomb = f"a0: &a0 {first}\n" + "\n".join(rows)
+        assert f"more than {MOST_VALUES:,} values" in refusal(tmp_path, bomb)
     (tmp_path / "y.yaml").write_bytes(b"a: \xff\xfe")
     for name, said in (
         ("y.yaml", "is not YAML"),

@@ -183,7 +183,11 @@ def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     node = SimpleNamespace(node_ip_address="127.0.0.1")
     monkeypatch.setattr(ray, "init", init)
     monkeypatch.setattr(ray._private.worker, "_global_node", node)
-    cluster.start_private()
+    monkeypatch.setattr(ray, "shutdown", lambda: None)
+    monkeypatch.setattr(cluster, "capacity", lambda **_: None)
+    with cluster.connected("local"):
+        assert Path(given["_temp_dir"]).parent.is_dir()
+    assert not Path(given["_temp_dir"]).parent.exists()
     assert given["_system_config"]["max_direct_call_object_size"] >= 4_000_000
     assert given["agent"] == 0  # any free port, and not the one that `ray start` needs
     assert parameter.RayParams().dashboard_agent_listen_port == 52365

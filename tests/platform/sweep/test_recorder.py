@@ -27,8 +27,10 @@ from labeldp.platform.records.results import (
     write_model,
 )
 from labeldp.platform.records.tracking import Tracker
+from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import plan_trials
 from labeldp.platform.sweep import open_sweep
+from labeldp.platform.sweep import recorder as recorder_module
 from labeldp.platform.sweep import trial as trial_module
 from labeldp.platform.sweep.recorder import Recorder
 from labeldp.platform.sweep.trial import Checkpoints, Keeper
@@ -46,6 +48,9 @@ class Home:
 
     def figures(self, authority: bytes, trial: str, keys: Sequence[str]) -> dict[str, float]:
         return {"epsilon_one_run_ceiling": 3.5}
+
+    def ledger(self) -> list[Charge]:
+        return []
 
     def charges(self, keys: Sequence[str]) -> list[Charge]:
         return [a_charge(key) for key in keys]
@@ -71,6 +76,32 @@ def recorder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Recorder:
     # What `labeldp watch` shows needs a plan with prices: tests/sweeps/test_quickstart.py has one.
     monkeypatch.setattr(made, "write_state", lambda **_: None)
     return made
+
+
+def test_a_state_that_takes_long_is_written_rarely(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clock = 0.0
+
+    def slow(*_: Any, **__: Any) -> dict[str, float]:
+        nonlocal clock
+        clock += 5.0
+        return {"epsilon_private": 1.0, "epsilon_total": 1.0, "delta": 0.0}
+
+    plan = {"delta": 1e-5, "budget": None, "private": None, "choose_by": ChooseBy.TEST}
+    sweep: Any = recorder.sweep
+    sweep.plan = SimpleNamespace(**plan, cost=SimpleNamespace(trials=5))
+    sweep.skipped = {}
+    fake = SimpleNamespace(monotonic=lambda: clock, time=lambda: clock)
+    for name, value in (("time", fake), ("sweep_totals", slow), ("in_use", lambda: "")):
+        monkeypatch.setattr(recorder_module, name, value)
+    file = sweep.folder.path / "state.json"
+    recorder._tell_again = 0.0
+    for after, written in ((0.0, True), (30.0, False), (80.0, True)):
+        file.unlink(missing_ok=True)
+        clock += after
+        Recorder.write_state(recorder)
+        assert file.exists() == written
 
 
 def told(recorder: Recorder, digest: str) -> tuple[str, str]:

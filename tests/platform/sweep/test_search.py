@@ -17,7 +17,14 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.sweep import Choice, Grid, LogUniform, Sweep, SweepOptions
+from labeldp.platform.settings.sweep import (
+    Choice,
+    Grid,
+    LogUniform,
+    Sweep,
+    SweepOptions,
+    Variant,
+)
 from labeldp.platform.sweep import search
 from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import Plan, plan_sweep, prepare
@@ -124,13 +131,23 @@ def test_stopped_trials_are_whole_records(tmp_path: Path) -> None:
     assert outcome.ledger["epsilon_total"] == 60.0 > outcome.ledger["epsilon_releases"]
 
 
-def a_plan() -> Plan:
+def a_plan(sweep: Sweep = SWEEP) -> Plan:
     options = SweepOptions(results=Path("nowhere"))
-    return plan_sweep(options, prepare(SWEEP, options), None)
+    return plan_sweep(options, prepare(sweep, options), None)
 
 
 def some_suggestions(path: Path, plan: Plan) -> Suggestions:
     return Suggestions(path, plan.searches, size=plan.size, fingerprint="f", by=plan.choose_by)
+
+
+def test_equal_values_and_lines_make_one_trial(tmp_path: Path) -> None:
+    """A trial that is handed out twice has one record, and the sweep would never end."""
+    lines = [Variant(name="a"), Variant(name="b")]
+    space = {"trainer.learning_rate": Choice(0.1, 1, 0.1, 1.0, 0.2)}
+    plan = a_plan(replace(SWEEP, variants=lines, space=space))
+    suggested = some_suggestions(tmp_path / "search.json", plan)
+    handed_out = [digest for digest in iter(lambda: suggested.next({}), None)]
+    assert plan.cost.trials == len(handed_out) == len({*handed_out}) == 3
 
 
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
