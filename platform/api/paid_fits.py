@@ -43,7 +43,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.guess_risk import guess_after, percent
 from labeldp.mechanisms.ledger import Total, shown
-from labeldp.mechanisms.persons import Groups
+from labeldp.mechanisms.persons import Groups, refuse_rounded
 from labeldp.mechanisms.randomness import NoiseSource, SecureEntropy, SeededNoise
 from labeldp.platform.api import fitting
 from labeldp.platform.api.process_ledger import (
@@ -418,6 +418,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if names is not None and known is not None:
             raise ValueError("tokens name the rows of their vault; leave rows= out")
         vault = self._shared()
+        if names is not None:
+            refuse_rounded(names, what="rows")
         names = known if names is None else np.asarray(names)
         if names is not None and all(isinstance(name, str) for name in names.flat):
             names = names.astype(str)  # a column of texts has objects

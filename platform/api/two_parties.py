@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms.accounting import USUAL_DELTA, PureEvent
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded, PrivacyLedger, stated
-from labeldp.mechanisms.persons import Groups, normal_name
+from labeldp.mechanisms.persons import Groups, normal_name, refuse_rounded
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
@@ -179,6 +179,7 @@ def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.st
     _refuse_missing(table, column, what=what)
     if not len(table):
         raise ValueError(f"{what} have no rows; check the file, or the query")
+    refuse_rounded(table[column], what=f"column {column!r} of {what}")
     names = [normal_name(value) for value in table[column].tolist()]
     if not all(names):
         raise ValueError(f"column {column!r} of {what} lacks an id in some rows; every row has one")
@@ -605,6 +606,7 @@ def _persons(
             "(without --rows-at-once), or leave out --person-column"
         )
     _refuse_missing(labels, person_column, what="the labels")
+    refuse_rounded(labels[person_column], what=f"column {person_column!r} of the labels")
     known = labels[person_column].astype(object).to_numpy()
     persons: NDArray[Any] = np.where(places < 0, np.array(None), known[places])
     if unknown := [place for place, name in enumerate(persons) if not normal_name(name)]:

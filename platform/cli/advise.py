@@ -62,10 +62,11 @@ def advise(
     if rows is None:
         raise ValueError("state how many labels there are with --rows, or name --features FILE")
     used = min(rows, persons or rows)
-    if used < _OF_A_CLASS * classes:
+    fewest = min(used, used if given is None else len(given))
+    if fewest < _OF_A_CLASS * classes:
         raise ValueError(
-            f"{used} labels of {classes} classes are too few to learn from with any privacy: have "
-            f"at least {_OF_A_CLASS * classes}, or join classes"
+            f"{fewest} rows are too few to learn {classes} classes from with any privacy: have at "
+            f"least {_OF_A_CLASS * classes}, also in a file of --features, or join classes"
         )
     if given is None:
         given = generator.normal(size=(min(used, MOST_ROWS) * 5 // 4, _FEATURES))

@@ -3,8 +3,8 @@
 import csv
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
-from itertools import accumulate
+from dataclasses import asdict, replace
+from itertools import accumulate, chain, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -70,10 +70,11 @@ def request(
         sizes = [written(read_table(features, how["id_column"]), out)]
     else:
         path = Path(features)
-        if path.suffix != ".parquet" or rows_at_once < 2 or after or how["pairs"]:
+        stages = how["method"] == "stages"
+        if path.suffix.lower() != ".parquet" or rows_at_once < 2 or after or how["pairs"] or stages:
             raise ValueError(
                 f"--rows-at-once is {rows_at_once} for {features}; it needs a .parquet, at least 2 "
-                "rows per part, and neither --after nor --pairs"
+                "rows per part, and neither --after nor --pairs nor --method stages"
             )
         sizes = []
         with party_files.new_folder(out) as folder:
@@ -84,7 +85,7 @@ def request(
     method = how["method"]
     what = "choices" if how["pairs"] else "labels"
     rows = sum(count for count, _ in sizes)
-    directions = sizes[-1][1]
+    directions = max(count for _, count in sizes)
     size = _bytes(Path(out))
     shows = "the group of each row" if method == "clusters" else "no features"
     if directions:
@@ -310,25 +311,36 @@ def _of_releases(
     seed: int,
 ) -> tuple[TrainedModel, int, str, list[str]]:
     """Return a model of releases, the number of their labels, who paid for it, and notes."""
-    folders = [part for each in release for part in party_files.parts_of(each, name="release.json")]
-    releases = [party_files.read_release(each) for each in folders]
+    answers = [
+        [*map(party_files.read_release, party_files.parts_of(each, name="release.json"))]
+        for each in release
+    ]
+    releases = [*chain.from_iterable(answers)]
     unknown = _refuse_others(releases, release, request)
-    ends = list(accumulate(len(each.ids) for each in releases))
-    if len(features) == 1 and len(folders) > len(release):  # of a table that was requested in parts
-        parts = map(range, [0, *ends], ends)
+    files = [*features] * (len(release) if len(features) == 1 else 1)
+    id_column = releases[0].id_column
+    if len(features) == 1 and len(releases) == len(release):
+        tables = read_table(features[0], id_column)
+    elif len(files) == len(release):  # of what was requested in parts, the rows part by part
+        places = [
+            (file, range(*ends) if len(own) > 1 else None)
+            for file, own in zip(files, answers, strict=True)
+            for ends in pairwise(accumulate((len(each.ids) for each in own), initial=0))
+        ]
         tables = (
-            parquet_table(Path(features[0]), rows=part).to_pandas()
-            for part in _shown(list(parts), "parts")
+            parquet_table(Path(file), rows=rows).to_pandas()
+            if rows
+            else read_table(file, id_column)
+            for file, rows in _shown(places, "parts")
         )
-    elif len(features) == 1:
-        tables = read_table(features[0], releases[0].id_column)
     else:
-        tables = (read_table(each, releases[0].id_column) for each in features)
-    learner = _estimator(estimator, ends[-1], seed)
+        tables = (read_table(each, id_column) for each in features)
+    count = sum(len(each.ids) for each in releases)
+    learner = _estimator(estimator, count, seed)
     model = two_parties.fit_release(tables, releases, estimator=learner, seed=seed)
     note = f"{unknown} releases were not compared with a request: --request DIR"
     paid = f"for the {releases[0].ledger[0].unit} that paid most"
-    return model, ends[-1], paid, [note] * (unknown > 0)
+    return model, count, paid, [note] * (unknown > 0)
 
 
 def _refuse_others(
@@ -343,14 +355,14 @@ def _refuse_others(
     folders = [part for each in named for part in party_files.parts_of(each)]
     own: dict[str, party_files.Request] = {}
     for folder in folders:
-        if (folder / party_files.REQUEST).is_file():
-            try:
-                asked = party_files.read_request(folder)
-            except party_files.FileNotAsWritten as error:
-                if requests or isinstance(error, party_files.FileAltered):
-                    raise
-                continue  # nobody named it: it is another program's, or unfinished
-            own[asked.digest] = asked
+        try:
+            asked = party_files.read_request(folder)
+        except party_files.FileNotAsWritten as error:
+            if requests or isinstance(error, party_files.FileAltered):
+                raise
+            continue  # nobody named it: it is no request, unfinished, or closed to this user
+        # Without what is as large as the table.
+        own[asked.digest] = replace(asked, weights=None, prior=None, clusters=None)
     for each in releases:
         digest = each.ledger[0].key
         if digest in own:
@@ -397,13 +409,15 @@ def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, o
 def read_table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.DataFrame:
     """A `.csv`, `.xlsx` or `.parquet`; of one of labels `as_written`, the named columns alone."""
     path = Path(file)
-    if path.suffix not in (".csv", ".xlsx", ".parquet"):
+    suffix = path.suffix.lower()
+    if suffix not in (".csv", ".xlsx", ".parquet"):
         raise ValueError(f"{file} is not a .csv, .xlsx or .parquet; save the table as one of them")
-    if path.suffix == ".parquet":
+    if suffix == ".parquet":
         table = parquet_table(path, columns=text if as_written else None)
     else:
         table = csv_table(path, text=text, as_written=as_written)
-    return table.to_pandas()
+    # A gap would make whole numbers floats, which are no exact names; a feature may be one.
+    return table.to_pandas(integer_object_nulls=bool(as_written))
 
 
 def _estimator(name: str | None, rows: int, seed: int) -> "ClassifierMixin | None":

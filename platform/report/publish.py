@@ -67,7 +67,7 @@ from labeldp.platform.settings.configuration import EvaluationSettings
 from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.metrics import PUBLIC
 from labeldp.platform.vault.signing import with_signature
-from labeldp.trainers.base import FeatureSet
+from labeldp.trainers.base import PRETRAINED, FeatureSet
 from labeldp.trainers.data.catalog import DATASETS
 from labeldp.trainers.data.files import make_folder, whole_file
 from labeldp.trainers.data.own_files import HoldOut
@@ -392,10 +392,12 @@ def _owners(folder: FolderLedger, records: Iterable[TrialRecord]) -> Iterator[tu
 
 
 def _names_a_network(key: str, value: str) -> bool:
-    """Return whether a setting is the address of a user's network, which goes with the model.
+    """Return whether a setting names a network without a place on a disk: the card shows it, too.
 
-    Without it the model can't be loaded; it is a module and a class, and not a place on a disk.
+    A user's own is a module and a class; without it the model can't be loaded.
     """
+    if key.endswith(".encoder") and value.startswith(PRETRAINED):
+        return True
     try:
         return key.endswith(".model") and bool(OwnModel(value))
     except ValueError:

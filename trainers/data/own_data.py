@@ -313,6 +313,8 @@ def own_rows(
         if features.dtype == object:
             with suppress(TypeError, ValueError):  # what holds no numbers is refused by its type
                 features = features.astype(np.float64)
+    if isinstance(keep, str):
+        raise ValueError(f"keep is {keep!r}; give a list of columns: keep=[{keep!r}]")
     for name in keep:
         if named is None or name not in named:
             raise ValueError(f"keep names {name!r}, but X has no such column; leave it out of keep")
@@ -380,7 +382,7 @@ def _used(
         if why and name not in keep:
             found[name] = why
     named = "; ".join(f"{name} ({why})" for name, why in found.items())
-    to_keep = f"data.keep={','.join(found)} (keep= in Python)"
+    to_keep = f"data.keep={','.join(found)}, keep= of an estimator, or elsewhere divide them by 10"
     if found and len(found) == len(train):
         raise DataFileError(
             f"{where}: every column is left out: {named}. Name those that are features: {to_keep}"

@@ -128,7 +128,7 @@ class OwnSource:
             ("data.labels", self.labels, "data.path", self.path),
             ("data.test_labels", self.test_labels, "data.test_path", self.test_path),
         ):
-            alone = features is not None and Path(features).suffix == ".npy"
+            alone = features is not None and Path(features).suffix.lower() == ".npy"
             if alone and labels is None:
                 raise ValueError(
                     f"{features} holds features alone; name the file of their labels: "

@@ -69,7 +69,7 @@ def csv_table(
         workbook = file.suffix.lower() == ".xlsx"
         content = _saved_as_csv(opened, file) if workbook else opened.read()
     content = _utf8(content, encoding, file)
-    header = content.partition(b"\n")[0]
+    header = re.split(rb"[\r\n]", content, maxsplit=1)[0]
     delimiter = max(",;\t", key=lambda mark: header.count(mark.encode()))
     check_width(file, header.count(delimiter.encode()) + 1)
     try:
@@ -166,8 +166,8 @@ def _utf8(content: bytes, encoding: str | None, file: Path) -> bytes:
     if "\0" in text:
         likely = "utf-16-le" if b"\0" in content else "cp1252 (Latin-1, of Windows and Excel)"
         raise DataFileError(
-            f"{file} is not {name} text; name its encoding (data.encoding, or --encoding of "
-            f"`labeldp data check`), probably {likely}, or save it as UTF-8"
+            f"{file} is not {name} text; save it as UTF-8, or where there is data.encoding or "
+            f"--encoding, name what it probably is: {likely}"
         )
     return content if name == "utf-8" else text.encode()
 
@@ -221,13 +221,14 @@ def parquet_table(
     """Return a `pyarrow.Table`, unless the file's own table of contents exceeds the memory.
 
     With `columns` it has those of them that the file has, and with `rows` those of them: only the
-    groups of rows that hold them are read.
+    groups of rows that hold them are read. An index of pandas is a column if it has a name.
     """
     with _opened_parquet(file) as opened:
         footer = opened.metadata
         names = opened.schema_arrow.names
         refuse_twice(names, file)
-        kept = [name for name in names if columns is None or name in columns]
+        own = [name for name in names if not _UNNAMED_INDEX.fullmatch(name)]
+        kept = [name for name in own if columns is None or name in columns]
         wanted = range(footer.num_rows) if rows is None else rows
         groups = [footer.row_group(place) for place in range(footer.num_row_groups)]
         ends = np.cumsum([0, *(group.num_rows for group in groups)])
@@ -239,7 +240,8 @@ def parquet_table(
         check_unpacked(file, max(count * sum(max(8, width) for width in widths), unpacked))
         table = opened.read_row_groups(places, kept, use_threads=False)
         start = ends[places[0]] if places else wanted.start
-        return _texts(table.slice(wanted.start - start, len(wanted)), file)
+        table = _texts(table.slice(wanted.start - start, len(wanted)), file)
+        return table.replace_schema_metadata(None)  # by which pandas would hide a named index
 
 
 def parquet_count(file: Path) -> int:
@@ -248,6 +250,8 @@ def parquet_count(file: Path) -> int:
         return int(opened.metadata.num_rows)
 
 
+#: As pandas stores it.
+_UNNAMED_INDEX = re.compile(r"__index_level_\d+__")
 #: Arrow's places in a text are of 32 bits.
 _MOST_TEXT = 2**31 - 1
 
@@ -392,7 +396,8 @@ class QueriedLabels:
             ) from None
 
     def _read(self, query: str) -> "pd.DataFrame":
-        found: pd.DataFrame = self._connection.sql(query).to_arrow_reader(_BATCH).read_pandas()
+        rows = self._connection.sql(query).to_arrow_reader(_BATCH).read_all()
+        found: pd.DataFrame = rows.to_pandas(integer_object_nulls=True)  # names stay exact
         return found
 
     def _lend(self, own: str, rows: "pd.DataFrame") -> None:

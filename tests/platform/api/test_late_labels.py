@@ -144,6 +144,25 @@ def test_a_model_learns_from_several_weeks(method: str) -> None:
         fit_release(tables[:1], releases)
 
 
+def test_weeks_may_be_requested_in_parts() -> None:
+    asked = "--id-column id --method subset --classes no,yes".split()
+    owner = "--id-column id --label-column bought --epsilon 8 --vault vault".split()
+    line = ["fit", "features0.parquet", "features1.parquet", "features2.parquet"]
+    for week, parts in enumerate((["--rows-at-once", "60"], [], ["--rows-at-once", "40"])):
+        features, labels = a_week(50 * week, 100, seed=week)
+        features.to_parquet(f"features{week}.parquet")
+        labels.to_parquet("labels.parquet")
+        ran("request", f"features{week}.parquet", *asked, *parts, "-o", f"q{week}")
+        ran("release", "labels.parquet", *owner, "--request", f"q{week}", "-o", f"r{week}")
+        line += ["--release", f"r{week}"]
+    assert ran(*line, "--estimator", "logistic", "-o", "model")["rows"] == 300
+    test, truth = a_week(0, 1000, seed=7)
+    test.to_parquet("test.parquet")
+    ran("predict", "model", "test.parquet", "-o", "found.csv")
+    chances = pd.read_csv("found.csv")["probability_yes"]
+    assert roc_auc_score(truth.bought == "yes", chances) > 0.85
+
+
 @pytest.mark.parametrize("persons", [False, True])
 def test_whole_numbers_that_a_file_has_as_floats_are_known(persons: bool) -> None:
     release = "--id-column id --label-column bought --vault vault --epsilon 1".split()

@@ -40,7 +40,7 @@ from sklearn.svm import SVC, LinearSVC, NuSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor, SharedVault
-from labeldp.trainers.methods.any_model import drawn
+from labeldp.trainers.methods.any_model import drawn, fit_to_soft_labels
 from labeldp.trainers.models.trained_model import load_model
 from tests.platform.api.asked import refused
 
@@ -98,6 +98,16 @@ def test_draws_have_the_shares_of_the_probabilities_and_every_class() -> None:
     assert shares == pytest.approx(soft.mean(0), abs=0.005)
     absent = np.column_stack([soft[:, :2] / soft[:, :2].sum(1, keepdims=True), np.zeros(2000)])
     assert np.bincount(drawn(absent, seed=0, least=5)).min() == 5
+
+
+@pytest.mark.filterwarnings("ignore:The number of unique classes")
+@pytest.mark.parametrize(("rows", "most"), [(30, 1), (50, 1), (110, 2)])
+def test_there_may_be_fewer_rows_than_classes(rows: int, most: int) -> None:
+    soft = np.random.default_rng(0).dirichlet(np.full(40, 0.05), size=rows)
+    counts = np.bincount(drawn(soft, seed=0, least=2), minlength=40)
+    assert rows < 40 or counts.min() == most
+    model = fit_to_soft_labels(LogisticRegression(), X[:rows], soft, seed=0)
+    assert model.predict_proba(X).shape == (len(X), len(model.classes_))
 
 
 @pytest.mark.parametrize(

@@ -524,15 +524,20 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     asked = f"request features.parquet --id-column id --method {method} --classes no,yes -o request"
     found = ran(*asked.split(), "--rows-at-once", "1100")
     assert found["rows"] == ROWS
-    parts = sorted(Path("request").iterdir())
-    assert [len(party_files.read_request(part).ids) for part in parts] == [1100, 1100, 800]
+    parts = [party_files.read_request(part) for part in sorted(Path("request").iterdir())]
+    assert [len(part.ids) for part in parts] == [1100, 1100, 800]
+    shown = [0 if part.weights is None else part.weights.shape[1] for part in parts]
+    assert found["directions"] == max(shown)
     owner = "release labels.parquet --id-column id --label-column bought --request request".split()
     owner += "--epsilon 3 --budget 3 -o release".split()
     found = ran(*owner)
     assert (found["rows"], found["known"], found["new"]) == (ROWS, 0, True)
     assert found["total_epsilon"] == pytest.approx(3.0, abs=1e-9)
     assert "exists already" in refusal(*owner)
+    held = list[Any]()
+    monkeypatch.setattr(party_files, "check_answers", lambda _, own: held.append(own.weights))
     fitted = ran(*"fit features.parquet --release release --estimator logistic -o model".split())
+    assert held == [None] * 3, "what is as large as the features is not kept of all parts"
     assert fitted["rows"] == ROWS and fitted["epsilon"] == pytest.approx(3.0, abs=1e-9)
     assert set(read) == {("id", "bought")}, "features are never read as a whole"
     ran("predict", "model", "features.parquet", "-o", "found.csv")
@@ -540,6 +545,8 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     bought = features.merge(labels, on="id", how="left").bought == "yes"
     assert roc_auc_score(bought, chances) > 0.9
     assert "--rows-at-once is 1" in refusal(*asked.split(), "--rows-at-once", "1")
+    staged = asked.replace(method, "stages").split()
+    assert "nor --method stages" in refusal(*staged, "--rows-at-once", "1100")
 
 
 def test_an_id_in_two_parts_of_a_request_is_refused() -> None:
@@ -560,6 +567,15 @@ def test_any_rows_of_a_file_are_read() -> None:
     for first, count in ((0, 1), (1, 99_999), (60_000, 30_000), (150_000, 70_000), (200_000, 5)):
         found = parquet_table(file, rows=range(first, first + count))["a"].to_numpy()
         assert found.tolist() == list(range(first, min(first + count, 200_000)))
+
+
+def test_an_index_of_pandas_is_a_column_if_it_has_a_name() -> None:
+    features = both_tables(40)[0][::2]
+    features.to_parquet("plain.parquet")
+    features.set_index("id").to_parquet("named.parquet")
+    for name in ("plain", "named"):
+        table = parties.read_table(f"{name}.parquet")
+        assert table.id.tolist() == features.id.tolist() and {*table} == {*features}
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -587,6 +603,36 @@ def test_ids_are_the_same_however_they_are_written(write: Any) -> None:
         answer(labels, some, "b", **given, relabel=True)
     with pytest.raises(ValueError, match=r"60 rows and 59 ids; .*zeros of a number"):
         write_request(features.assign(id=["07", *range(1, 60)]), "x", **ASKED)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "duckdb"])
+def test_large_numbers_are_exact_names_beside_a_gap(kind: str) -> None:
+    columns = "--id-column id --label-column bought --person-column person --vault v".split()
+    for week in range(2):
+        features, labels = both_tables(40)
+        features["id"], labels["id"] = (f"{week} " + table["id"] for table in (features, labels))
+        write_request(features, f"q{week}", **ASKED)
+        labels = labels.sort_values("id", ignore_index=True)
+        labels["person"] = pd.Series(2**60 + np.arange(len(labels)), dtype="Int64")
+        if week:
+            labels.loc[labels.id == "1 stranger", "person"] = None
+        labels.to_parquet(f"{week}.parquet")
+        file = f"{week}.parquet"
+        given = (file,) if kind == "parquet" else ("duckdb:", "--query", f"SELECT * FROM '{file}'")
+        answered = ("release", *given, *columns, "--request", f"q{week}", "--epsilon", "1")
+        words(*answered, "--budget", "1", "-o", f"r{week}", code=4 * week)
+
+
+@pytest.mark.parametrize("column", ["id", "person"])
+@pytest.mark.parametrize("name", [2.0**60, 9007199254740994.0, "1.15292E+18"])
+def test_rounded_names_are_refused(column: str, name: object) -> None:
+    features, labels = both_tables(2)
+    request = write_request(features, "q", **ASKED)
+    labels = labels.assign(person=range(3)).assign(**{column: [name, 1, 2]})
+    given: dict[str, Any] = {**COLUMNS, "person_column": "person", "vault": SharedVault()}
+    why = rf"column '{column}' of the labels has .* rounded: .* text or whole numbers"
+    with pytest.raises(ValueError, match=why):
+        answer(labels, request, None, **given, epsilon=1.0)
 
 
 def test_persons_under_other_names_have_paid_under_both() -> None:
@@ -799,13 +845,22 @@ def _with_classes(classes: list[str], facts: dict[str, Any], _: object) -> None:
     facts["classes"] = classes
 
 
-def test_a_release_answers_its_own_request_only() -> None:
+def test_a_release_answers_its_own_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = both_tables(60)
     features.to_csv("features.csv", index=False)
     released(features, labels)
     write_request(features[:30], "other", **ASKED)
     line = ("fit", "features.csv", "--release", "r", "--estimator", "logistic", "-o")
     assert "answers the request" in refusal(*line, "m", "--request", "other")
+    Path("closed").mkdir()
+    stat = Path.stat
+
+    def refused(path: Path, **how: Any) -> Any:
+        if path.parent.name == "closed":
+            raise PermissionError(f"{path} is another user's")
+        return stat(path, **how)
+
+    monkeypatch.setattr(Path, "stat", refused)
     assert "not compared" not in words(*line, "m")
     for turned in (["yes", "no"], ["no", "oui"]):
         edit = partial(_with_classes, turned)
@@ -830,6 +885,11 @@ def test_features_that_fit_refuses_are_not_requested(method: str) -> None:
         with pytest.raises(ValueError):
             write_request(features.assign(strange=column), "q", **{**ASKED, "method": method})
     assert not Path("q").exists()
+    numbered = both_tables(120)[0][["id"]].assign(visit=range(120))
+    with pytest.raises(ValueError, match=r"data.keep=visit, .* or elsewhere divide them by 10"):
+        write_request(numbered, "q", **{**ASKED, "method": method})
+    numbered["visit"] /= 10
+    write_request(numbered, "q", **{**ASKED, "method": method})
 
 
 @pytest.mark.parametrize("method", ["moments", "subset"])

@@ -45,6 +45,9 @@ def test_it_takes_rare_classes_people_and_a_file_of_features() -> None:
 def test_what_cannot_be_advised_on_is_refused() -> None:
     assert "--rows, or name --features" in refusal("advise", "--classes", "2")
     assert "at least 500" in refusal("advise", "--classes", "10", "--rows", "300")
+    Path("few.csv").write_text("a,b\n1,2.5\n2,1.5\n4,0.5\n3,3.5\n")
+    few = ("advise", "--classes", "2", "--rows", "10000", "--features", "few.csv")
+    assert "4 rows are too few" in refusal(*few)
     assert "rare" in refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".7")
     rarest = refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".005")
     assert "1125 rows are simulated, too few for 50 of the rarest class" in rarest

@@ -594,6 +594,7 @@ def test_places_are_found_however_they_are_written(form: str, folder: FolderLedg
         ("trainer.model", "networks.wide:Wide", False),
         ("trainer.model", "/home/ada/networks:Wide", True),
         ("trainer.prior.encoder", "networks.wide:Wide", True),
+        ("trainer.encoder", "pretrained:cifar100", False),
     ],
 )
 def test_an_own_network_is_named(key: str, value: str, found: bool, folder: FolderLedger) -> None:

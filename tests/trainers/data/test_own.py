@@ -144,7 +144,7 @@ BAD_TABLES: list[tuple[dict[str, Any], str]] = [
     ({"x": [1.0, 2.0], "lable": [0, 1]}, "no column 'label'; did you mean 'lable'"),
     ({"x": [1.0], "label": [0]}, "has 1 rows"),
     ({"x": [1.0, 2.0, 3.0], "label": ["a", "b", None]}, "column 'label' has no value in row 2"),
-    ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray among values"),
+    ({"x": [[1], [2]], "label": [0, 1]}, "column 'x' holds a ndarray, which does not go"),
     ({"x": [1, 2, 3, 4], "label": ILL, "classes": ("no", "yes")}, r"row 1 .*\(2 of 4 rows"),
     ({"x": [1, 2, 3, 4], "label": [0.0, 8391.5, 1.0, math.inf]}, "label"),
 ]
@@ -229,7 +229,7 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     ("Bern,HIV\nRome,no\n", {}, r"no column 'bought'; set data\.label_column, or add a header$"),
     ("Bern,Bern,HIV\nRome,a,no\n", {}, r"two columns of one name: columns 1 and 2; give"),
     (b"\xff\xfea\x00,\x00b\x00\n", {}, "is not utf-16 text"),
-    (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "not utf-8 text; name its encoding .*cp1252"),
+    (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "not utf-8 text; save .* data.encoding .*cp1252"),
     ("a,bought\n" + "x" * 10_001 + ",no\ny,yes\n", {}, "column 'a' has 10,001 characters"),
 ]
 

@@ -228,7 +228,7 @@ def test_other_encodings_are_read_or_named(tmp_path: Path) -> None:
     assert csv(tmp_path, LATIN.encode("utf-16")).equals(plain)
     assert csv(tmp_path, LATIN.encode("utf-16-le"), encoding="utf-16-le").equals(plain)
     assert csv(tmp_path, LATIN.encode("cp1252"), encoding="cp1252").equals(plain)
-    with pytest.raises(DataFileError, match=r"not utf-8 text; .*probably cp1252 \(Latin-1"):
+    with pytest.raises(DataFileError, match=r"not utf-8 text; .*what it probably is: cp1252 \(Latin-1"):
         csv(tmp_path, LATIN.encode("cp1252"))
     with pytest.raises(DataFileError, match=r"not utf-8 text; .*probably utf-16-le"):
         csv(tmp_path, LATIN.encode("utf-16-le"))
@@ -316,6 +316,8 @@ def test_a_table_of_too_many_columns_is_refused(tmp_path: Path) -> None:
         csv_table(file)
     with pytest.raises(DataFileError, match=why):
         parquet_table(other)
+    file.write_text("a,b\r" + "1,2\r" * 20_000)
+    assert csv_table(file).shape == (20_000, 2)
 
 
 def test_a_column_of_more_text_than_arrow_has_places_for_is_refused(
