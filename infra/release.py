@@ -119,7 +119,9 @@ def images(version: str) -> list[dict[str, Any]]:
     Elsewhere `tests/infra` reads their files. A base is the newest of its tag; its digest stands
     beside the image's.
     """
-    if shutil.which("docker") is None:
+    docker = shutil.which("docker")
+    # A client may be there without a daemon.
+    if docker is None or subprocess.run([docker, "info"], capture_output=True).returncode:
         print("no docker here: images are not built")
         return []
     commit = run("git", "-C", ROOT, "rev-parse", "HEAD").stdout.strip()

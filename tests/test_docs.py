@@ -87,9 +87,14 @@ def test_the_tutorial_runs(tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]  # it has no types
     shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
     assert shown and not [output for output in shown if output.output_type == "error"]
+    recorded = _printed(notebook)
     where = {"metadata": {"path": str(tmp_path)}}
     NotebookClient(notebook, timeout=300, kernel_name="python3", resources=where).execute()
-    printed = "".join(
-        output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])
-    )
-    assert "two fits: epsilon 2.0" in printed and "and one more: epsilon 3.0" in printed
+    assert "and one more: epsilon 3.0" in recorded and _printed(notebook) == recorded
+
+
+def _printed(notebook: nbformat.NotebookNode) -> list[str]:
+    """Return the printed lines, but for the score and the predictions, which noise decides."""
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    lines = "".join(output.get("text", "") for output in outputs).splitlines()
+    return [line for line in lines if not line.endswith("are right") and line[:2] != "['"]

@@ -1,6 +1,7 @@
 """Each file of examples/ is short, and runs as its first line says."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -32,6 +33,15 @@ def test_an_example_runs(name: str, folder: Path, monkeypatch: pytest.MonkeyPatc
     beside = str(Path(sys.executable).parent)
     monkeypatch.setenv("PATH", beside, prepend=":")  # the command labeldp
     run(sys.executable, ROOT / "examples" / name, *ARGUMENTS.get(name, ()), cwd=folder)
+
+
+def test_a_table_of_your_own_may_have_other_classes(tmp_path: Path) -> None:
+    rows = "".join(f"{n},{'yes' if n > 50 else 'no'}\n" for n in range(100))
+    (tmp_path / "mine.csv").write_text(f"size,bought\n{rows}")
+    given = (sys.executable, ROOT / "examples" / "own_csv.py", "mine.csv", "bought")
+    run(*given, "no,yes", cwd=tmp_path)
+    said = subprocess.run(given, cwd=tmp_path, capture_output=True, text=True).stderr
+    assert "is not one of the 2 stated classes" in said and "Traceback" not in said
 
 
 @pytest.mark.ray_cluster

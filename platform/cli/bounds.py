@@ -4,6 +4,7 @@ Answers of a teacher ensemble are priced for a file of votes, or for any votes w
 read saved confidences, scores and answers, from `.npy` and `.npz[:key]` and never from a pickle.
 """
 
+import re
 import time
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -387,10 +388,11 @@ def vote_leakage(*, counts: str, noise_std: float, teachers: int) -> dict[str, A
 
 def read_array(address: str, *, what: str) -> NDArray[Any]:
     """Return the array at `FILE.npy`, `FILE.npz` or `FILE.npz:key`."""
-    path, archive, key = address.partition(".npz:")
-    file = Path(path + (".npz" if archive else ""))
+    path, *key = re.split(r"(?<=\.npz):", address, maxsplit=1, flags=re.IGNORECASE)
+    file = Path(path)
     try:
-        array = _of_archive(file, key) if file.suffix == ".npz" else npy_array(file)
+        packed = file.suffix.lower() == ".npz"
+        array = _of_archive(file, "".join(key)) if packed else npy_array(file)
     except OSError as error:
         raise ValueError(f"{what}: {file} can't be read: {error.strerror or error}") from error
     except ValueError as error:

@@ -58,6 +58,7 @@ def _data_sets() -> list[str]:
 
 number = partial(option, type=float)
 whole = partial(option, type=int)
+seed = partial(option, type=click.IntRange(0))
 flag = partial(option, is_flag=True)
 repeated = partial(option, multiple=True)
 maybe = partial(argument, required=False)
@@ -65,12 +66,14 @@ _sweep = partial(maybe, shell_complete=completed(_sweeps))
 _data = partial(argument, shell_complete=completed(_data_sets))
 _array = partial(option, metavar="FILE[:key]")
 _SEVERAL: Any = {"nargs": -1, "required": True}
+_POSITIVE = click.IntRange(1)
+_DAYS = click.FloatRange(0, min_open=True)
 _FOLDER = click.Path(exists=True, file_okay=False)
 _DEVICE = choice("--device", ("auto", "cpu", "cuda"), "auto uses CUDA if available", default="auto")
 _CONFIDENCE = number("--confidence", "confidence level of the bound", default=0.95)
 _EPSILON = needed(number, "--epsilon", "privacy loss per label")
 _DELTA = needed(number, "--delta", "delta of epsilon")
-_SEED = whole("--seed", "seed of the random numbers, for repeatable results")
+_SEED = seed("--seed", "seed of the random numbers, for repeatable results")
 _SCORES = "roc_auc average_precision lift log_loss brier_score calibration_error".split()
 _SCORES += ["mean_squared_error", "mean_absolute_error"]
 _CHOOSE_BY = choice(
@@ -324,7 +327,7 @@ VERBS = (
             ("public", "none"),
             "without test rows in the file: publish 1 label in 5, or none",
         ),
-        whole("--seed hold_out_seed", "seed that selects the rows of --hold-out public", default=0),
+        seed("--seed hold_out_seed", "seed that selects the rows of --hold-out public", default=0),
         option("--classes", "number of classes, or their names in order", "K|A,B,..."),
         option("--bounds", "smallest and largest amount, if labels are amounts", "LOW,HIGH"),
         option("--encoding", "encoding of a .csv, such as cp1252; by default UTF-8", "NAME"),
@@ -342,10 +345,10 @@ VERBS = (
         "write a synthetic log of shop visits: features, labels and test rows",
         "conversions --rows 1000 -o small-log",
         click.Argument(["name"], type=click.Choice(["conversions"])),
-        whole("--rows", "number of visits", default=100_000),
-        whole("--weeks", "number of weeks, a folder each (docs/late_labels.md)", default=1),
-        number("--window", "label only purchases within this many days of the visit"),
-        whole("--seed", "seed of the synthetic data", default=0),
+        whole("--rows", "number of visits", default=100_000, type=_POSITIVE),
+        whole("--weeks", "weeks, a folder each (docs/late_labels.md)", default=1, type=_POSITIVE),
+        number("--window", "label only purchases within this many days of the visit", type=_DAYS),
+        seed("--seed", "seed of the synthetic data", default=0),
         _OUT,
     ),
     Verb("data list", "data_sets:list_sets", "list data sets", ""),
@@ -371,7 +374,7 @@ VERBS = (
         flag("--public-labels", "state that the labels of pretrained:NAME are public"),
         flag("--replace", "replace an existing file"),
         whole("--batch-size", "images per batch", default=256),
-        whole("--seed", "seed of random weights and of training", default=0),
+        seed("--seed", "seed of random weights and of training", default=0),
         _DEVICE,
     ),
     Verb(
@@ -472,7 +475,7 @@ VERBS = (
         whole("--rows-at-once", "split a large .parquet into parts of this many rows"),
         repeated("--after", "release of the first round, for --method stages", "DIR"),
         _ESTIMATOR,
-        whole("--seed", "public seed of the request", default=0),
+        seed("--seed", "public seed of the request", default=0),
         flag("--pairs", "rows are pairs, columns a_NAME and b_NAME (docs/preferences.md)"),
         _OUT,
     ),
@@ -520,7 +523,7 @@ VERBS = (
         number("--epsilon", "epsilon of the counts, as their party states it"),
         number("--delta", "delta of the counts, likewise", default=0.0),
         _ESTIMATOR,
-        whole("--seed", "seed of training", default=0),
+        seed("--seed", "seed of training", default=0),
         _OUT,
     ),
     Verb(
@@ -603,7 +606,7 @@ VERBS = (
         flag("--no-flip", "never mirror images; for digits and letters"),
         flag("--probe", "report accuracy on public test labels after each epoch"),
         number("--minutes", "stop after the epoch that exceeds this time; run again to continue"),
-        whole("--seed", "seed of initial weights, order and distortions", default=0),
+        seed("--seed", "seed of initial weights, order and distortions", default=0),
         _DEVICE,
         choice("--precision", ("auto", "fp32", "bf16"), "precision of activations", default="auto"),
         flag("--replace", "overwrite an existing file and start again"),

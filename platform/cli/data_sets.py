@@ -143,7 +143,7 @@ def check_own(source: OwnSource) -> Answer:
         problems = [str(error)]
     facts = _checked({"name": "own", "path": path}, problems, size, fingerprint)
     sweep = "quickstart" if source.bounds is None else "amounts"
-    start = ["python", f"sweeps/{sweep}.py", "--results", f"results/{Path(path).stem}"]
+    start = ["labeldp", "sweep", sweep, "--results", f"results/{Path(path).stem}"]
     if source.bounds is None:
         start += ["--without", "no privacy"]
     command = shlex.join([*start, *keys])

@@ -53,7 +53,7 @@ def predict(
     `allow_code` is as of `load_model`.
     """
     target = Path(out)
-    if target.suffix not in (".parquet", ".csv"):
+    if target.suffix.lower() not in (".parquet", ".csv"):
         raise ValueError(f"--out is {out}; name a file that ends in .parquet or .csv")
     if not target.parent.is_dir():
         raise ValueError(
@@ -67,7 +67,7 @@ def predict(
         warnings.simplefilter("always", ColumnsIgnored)
         table = pd.DataFrame(prediction_columns(loaded, rows))
     with replacing(target) as file:
-        if target.suffix == ".csv":
+        if target.suffix.lower() == ".csv":
             file.write(csv_text(table).encode())
         else:
             table.to_parquet(file, index=False)
@@ -115,7 +115,7 @@ def _line_in_report(folder: Path, *, trial: str) -> str | None:
 def _check_encoder(data: str, wanted: FeatureProvenance) -> None:
     """Refuse embeddings whose record names another encoder than the model learned on."""
     file = Path(data)
-    if not wanted.encoder or file.suffix != ".npy" or not file.is_file():
+    if not wanted.encoder or file.suffix.lower() != ".npy" or not file.is_file():
         return
     record = checked_record(file)
     if record is not None and not record.provenance.same_encoder(wanted):
@@ -136,9 +136,10 @@ def read_rows(address: str, preprocessing: Preprocessing) -> pd.DataFrame | NDAr
     training stays text, one that was a number stays a number, and 1.234 is what it was there.
     """
     path = Path(address)
-    if path.suffix in (".npy", ".npz") or ".npz:" in address:
+    kind = path.suffix.lower()
+    if kind in (".npy", ".npz") or ".npz:" in address.lower():
         return read_array(address, what="rows")
-    if path.suffix not in (".csv", ".parquet", ".xlsx"):
+    if kind not in (".csv", ".parquet", ".xlsx"):
         raise ValueError(
             f"rows: {address} is not a .parquet, .csv, .xlsx, .npy or .npz; save it as one of them"
         )
@@ -148,7 +149,7 @@ def read_rows(address: str, preprocessing: Preprocessing) -> pd.DataFrame | NDAr
         kinds = zip(step.names, step.parts, strict=True)
         text = [name for name, each in kinds if not isinstance(each, Numbers) or each.form]
         return read_table(address, *text)
-    if path.suffix != ".csv":
+    if kind != ".csv":
         return read_table(address)
     with open_regular(path) as opened:
         header = None if _all_numbers(opened.readline()) else 0

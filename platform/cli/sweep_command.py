@@ -23,6 +23,7 @@ from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli import command_line as line
 from labeldp.platform.cli.command import Answer, ExitCode, explained, interrupt, perform, table
 from labeldp.platform.records.results import identity_of
+from labeldp.platform.records.tracking_address import file_of
 from labeldp.platform.settings.configuration import (
     AshaStop,
     ConfigurationError,
@@ -260,7 +261,11 @@ def summary(outcome: "SweepOutcome") -> str:
     ]
     if outcome.links and outcome.tracked:
         if not outcome.tracking_uri.startswith("http"):
-            lines.append(f"to open these pages, run labeldp ui {outcome.results_dir}")
+            store = file_of(outcome.tracking_uri)
+            serve = ["mlflow", "server", "--backend-store-uri", outcome.tracking_uri]
+            if store is not None and store.name == "mlflow.db":
+                serve = ["labeldp", "ui", str(store.parent)]
+            lines.append(f"to open these pages, run {shlex.join(serve)}")
         lines += [f"  {name}: {outcome.links[name]}" for name in outcome.links]
     return "\n".join(lines)
 

@@ -45,10 +45,10 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
     here = folder.expanduser().absolute()
     if not (here / "mlflow.db").exists():
         inside = [str(folder / store.parent.name) for store in sorted(here.glob("*/mlflow.db"))]
-        raise ValueError(
-            f"{folder} has no tracking store (mlflow.db); name one results folder, such as "
-            f"{' or '.join(inside[:3]) or 'results/quickstart'}"
-        )
+        named = f"name one results folder, such as {' or '.join(inside[:3])}"
+        first = "run the sweep first (`make demo`), or name the folder of MLFLOW_TRACKING_URI's"
+        fix = named if inside else f"{first} mlflow.db"
+        raise ValueError(f"{folder} has no tracking store (mlflow.db); {fix}")
     uri = default_uri(here)
     check_file(uri)
     pages = _pages(uri, address)

@@ -382,15 +382,19 @@ def run(
 
 def _lines(folder: Path, price_per_hour: float | None) -> int:
     clear = "\x1b[H\x1b[J" if sys.stdout.isatty() else ""
+    before = ""
     try:
         while True:
             now = state_of(folder, price_per_hour=price_per_hour)
             lines = [f"{name:<14}{text}" for name, text in rows(now)]
             # Reasons of failures may be any text: no control characters reach the terminal.
             shown = ("".join(filter(str.isprintable, line)) for line in lines)
-            print(clear + now["sweep"], *shown, sep="\n", flush=True)
-            if now["driver"] == "ended" or not clear:
+            text = "\n".join([clear + now["sweep"], *shown])
+            if text != before:  # a log has each state once
+                print(text, flush=True)
+            if now["driver"] == "ended":
                 return 0
+            before = text
             time.sleep(SECONDS)
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, BrokenPipeError):  # `| head` has read enough
         return 0

@@ -567,6 +567,11 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
     empty = [key for key, value in overrides.items() if isinstance(value, list) and not value]
     if empty:
         raise ConfigurationError(f"{empty[0]} is an empty list; name at least one value")
+    if isinstance(classes := overrides.get("data.classes"), list):
+        raise ConfigurationError(
+            f"data.classes is the list {classes}, whose values would be trials; write the names "
+            "with commas: data.classes=no,yes"
+        )
     if isinstance(method := overrides.get("method"), str):
         sweep = _with_method(sweep, method)
     moved: dict[str, Axis] = {

@@ -77,6 +77,13 @@ def test_nothing_is_copied_that_dockerignore_keeps_out() -> None:
     assert all((ROOT / source).exists() for source in copied)
 
 
+def test_every_link_of_the_package_is_copied_before_the_wheel_is_built() -> None:
+    first = instructions(dockerfile("Dockerfile").partition("pip wheel")[0])
+    copied = {source for name, rest in first if name == "COPY" for source in rest.split()[:-1]}
+    links = {path.name for path in (ROOT / "labeldp").iterdir() if path.is_symlink()}
+    assert links and links <= copied
+
+
 def test_a_job_s_upload_holds_code_and_nothing_else(tmp_path: Path) -> None:
     from ray._private.runtime_env.packaging import create_package
 

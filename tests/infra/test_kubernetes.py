@@ -154,6 +154,11 @@ def test_the_namespace_is_closed() -> None:
         for rule in spec.get("egress", []):
             for peer in rule.get("to", [{"ipBlock": {}}]):
                 assert "ipBlock" not in peer or METADATA_SERVICE in peer["ipBlock"]["except"]
+    # fashion_mnist and kmnist are fetched by plain HTTP.
+    (ray,) = (
+        spec for spec in specs if "ray" in spec["podSelector"].get("matchLabels", {}).values()
+    )
+    assert {80, 443} <= {port["port"] for rule in ray["egress"] for port in rule.get("ports", [])}
     # Each pod that a manifest makes is let through by a policy of its own role.
     selected = {spec["podSelector"].get("matchLabels", {}).get("labeldp/role") for spec in specs}
     texts = [(ROOT / "infra/k8s" / name).read_text() for name in ("rayjob.yaml", "mlflow.yaml")]

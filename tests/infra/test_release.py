@@ -39,8 +39,10 @@ def test_images_are_built_where_a_builder_is(
     (tmp_path / "git").symlink_to(git)
     assert release.images("0.1.0") == []
     docker = tmp_path / "docker"
-    docker.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho name@sha256:{"a" * 64}\n')
+    docker.write_text("#!/bin/sh\nexit 1\n")  # a client whose daemon does not answer
     docker.chmod(0o700)
+    assert release.images("0.1.0") == []
+    docker.write_text(f'#!/bin/sh\necho "$@" >> {tmp_path}/asked\necho name@sha256:{"a" * 64}\n')
     found = release.images("0.1.0")
     assert {each["name"].partition(":")[0] for each in found} > {"labeldp", "labeldp-gpu"}
     assert found[0] == {"name": "labeldp:0.1.0", "digest": {"sha256": "a" * 64}}

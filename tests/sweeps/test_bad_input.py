@@ -26,6 +26,7 @@ from tests.sweeps.conftest import Door
         (["trainer.noise=lapalce"], ["trainer.noise is 'lapalce'", "one of laplace"]),
         (["trainer.epsilon=-1"], ["epsilon is -1", "above 0"]),
         (["trainer.epsilon=[]"], ["trainer.epsilon is an empty list", "at least one"]),
+        (["data.classes=[no,yes]"], ["data.classes is the list", "write", "data.classes=no,yes"]),
         (["audit.canaries=[50,60]"], ["audit.canaries", "run a sweep for each value"]),
         (["audit.canaries=100000"], ["100000", "1438 training examples", "at most 1438"]),
         (

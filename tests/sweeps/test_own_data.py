@@ -272,7 +272,7 @@ def test_a_file_of_amounts_is_described_and_its_secrets_are_not(tmp_path: Path) 
     asked = ["data", "check", str(file), "--label-column", "spent", "--hold-out", "none"]
     asked += ["--bounds", "0,100"]
     said = words(*asked)
-    assert "bounds   0 to 100" in said and "sweeps/amounts.py" in said
+    assert "bounds   0 to 100" in said and "labeldp sweep amounts" in said
     assert "data.bounds=0.0,100.0" in said
     assert not any(f"{each:.2f}" in said for each in rows.spent)
     rows.spent = rows.spent.astype(str).replace({rows.spent[7].astype(str): "secret"})

@@ -247,14 +247,15 @@ def test_memorization(tmp_path: Path) -> None:
     planted = (true + 1) % 5
     np.savez("c.npz", label=planted, true=true)
     rows = np.random.default_rng(0).dirichlet(np.ones(5), size=60)
-    files = ["--true-labels", "c.npz:true", "--confidences", saved(tmp_path, "c", rows)]
-    found = audit("memorization", *files, "--canary-labels", "c.npz:label")
+    Path("c.npz").rename("C.NPZ")  # as of a camera or of Windows
+    files = ["--true-labels", "C.NPZ:true", "--confidences", saved(tmp_path, "c", rows)]
+    found = audit("memorization", *files, "--canary-labels", "C.NPZ:label")
     assert found == asdict(memorization_interval(rows, planted, true))
     assert set(found) == {"paper", "corrected", "ceiling", "canaries"}
     assert set(found["paper"]) == {"epsilon_low", "epsilon_high", "threshold", "guesses"}
-    same = ["--canary-labels", "c.npz:true"]
+    same = ["--canary-labels", "C.NPZ:true"]
     assert "the true label" in refused("memorization", *files, *same)
-    twice = ["--confidences", saved(tmp_path, "bad", 2 * rows), "--canary-labels", "c.npz:label"]
+    twice = ["--confidences", saved(tmp_path, "bad", 2 * rows), "--canary-labels", "C.NPZ:label"]
     assert "row 0" in refused("memorization", *files, *twice)
 
 

@@ -74,9 +74,10 @@ def test_contract_of_every_command(verb: Verb, monkeypatch: pytest.MonkeyPatch) 
     inspect.signature(function).bind(**given)
 
     assert "--sidewais" in refusal(*arguments, "--sidewais")
+    ranges = (click.Choice, click.IntRange, click.FloatRange)
     typed = [each for each in verb.params if isinstance(each, click.Option)]
     for option in typed:
-        if option.type in (click.INT, click.FLOAT) or isinstance(option.type, click.Choice):
+        if option.type in (click.INT, click.FLOAT) or isinstance(option.type, ranges):
             line = refusal(*arguments, f"{option.opts[-1]}", "none-such")
             assert option.opts[-1] in line and "none-such" in line
 
@@ -156,6 +157,11 @@ def test_errors(error: BaseException, code: int | None, message: str) -> None:
         ("release no.parquet --id-column id --label-column b --request r --epsilon 1 -o x",
          "no.parquet does not exist; check the path"),
         ("publish pub --trial '' --to x", "--trial is empty; name best, or the beginning"),
+        ("data make conversions --rows 0 -o x", "'--rows': 0 is not in the range x>=1"),
+        ("data make conversions --weeks 0 -o x", "'--weeks': 0 is not in the range x>=1"),
+        ("data make conversions --window -1 -o x", "'--window': -1.0 is not in the range x>0"),
+        ("data make conversions --seed -1 -o x", "'--seed': -1 is not in the range x>=0"),
+        ("audit moments --seed -1", "'--seed': -1 is not in the range x>=0"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_named(arguments: str, message: str, tmp_path: Path) -> None:

@@ -101,9 +101,9 @@ def test_step_by_step_to_a_command_that_works(table: Path) -> None:
     sizes = (ready["training_examples"], ready["test_examples"], ready["num_classes"])
     assert sizes == (ROWS, 0, 2)
     command = shlex.split(ready["command"])
-    assert command[:4] == ["python", "sweeps/quickstart.py", "--results", "results/mine"]
-    assert command[4:6] == ["--without", "no privacy"]
-    config = with_changes(TrialConfig(), parse_overrides(command[6:]))
+    assert command[:5] == ["labeldp", "sweep", "quickstart", "--results", "results/mine"]
+    assert command[5:7] == ["--without", "no privacy"]
+    config = with_changes(TrialConfig(), parse_overrides(command[7:]))
     public = load_own(config.data.own_source).public
     assert public.fingerprint == ready["fingerprint"]
     assert public.train_features.shape == (ROWS, 1 + 1 + 2)  # joined, age, city
@@ -153,7 +153,8 @@ def test_own_files_from_the_command_line(table: Path, tmp_path: Path) -> None:
     files = ["data", "check", "X.npy", "--labels", "yX.npy", "--classes", "2"]
     text = words(*files, "--hold-out", "none")
     assert "matrix of 6 columns" in text
-    found = answer(*files, "--test", "T.npy", "--test-labels", "yT.npy")
+    Path("T.npy").rename("T.NPY")
+    found = answer(*files, "--test", "T.NPY", "--test-labels", "yT.npy")
     assert found["ok"] and (found["training_examples"], found["test_examples"]) == (6, 6)
     np.savez("bad.npz", features=np.diag([np.inf] * 6), labels=np.arange(6) % 2)
     bad = answer(*("data", "check", "bad.npz", "--classes", "2", "--hold-out", "public"), code=1)

@@ -35,7 +35,7 @@ def _rows(table: Model) -> None:
 
 
 @pytest.mark.parametrize(
-    ("data", "out"), [("rows.parquet", "found.parquet"), ("rows.csv", "found.csv")]
+    ("data", "out"), [("rows.parquet", "found.parquet"), ("rows.csv", "FOUND.CSV")]
 )
 def test_rows_of_a_table(table: Model, data: str, out: str) -> None:
     model, rows, folder = table
@@ -44,7 +44,7 @@ def test_rows_of_a_table(table: Model, data: str, out: str) -> None:
     columns = ["prediction", "probability_small", "probability_middling", "probability_large"]
     assert (said["rows"], said["columns"], said["file"]) == (len(rows), columns, out)
     assert (said["epsilon"], said["delta"], said["private"]) == (1.0, 1e-5, True)
-    found = pd.read_csv(out) if out.endswith(".csv") else parquet.read_table(out).to_pandas()
+    found = pd.read_csv(out) if out == "FOUND.CSV" else parquet.read_table(out).to_pandas()
     assert list(found) == columns
     assert found["prediction"].tolist() == model.predict(rows).tolist()
     exact = model.predict_proba(rows)
@@ -60,11 +60,12 @@ def test_images_of_arrays(tmp_path: Path) -> None:
     example = next(iter(examples(tmp_path / "data")))
     example.model.save(tmp_path / "images")
     np.savez("x.npz", features=example.rows["rows"], labels=np.zeros(3))
-    answer("predict", "images", "x.npz:features", "--out", "found.parquet")
+    Path("x.npz").rename("x.NPZ")
+    answer("predict", "images", "x.NPZ:features", "--out", "found.parquet")
     found = parquet.read_table("found.parquet").to_pandas()
     assert found["prediction"].tolist() == example.measured.argmax(1).tolist()
-    said = refusal("predict", "images", "x.npz", "-o", "found.csv")
-    assert "holds features, labels; name one as x.npz:KEY" in said
+    said = refusal("predict", "images", "x.NPZ", "-o", "found.csv")
+    assert "holds features, labels; name one as x.NPZ:KEY" in said
     np.save("small.npy", example.rows["rows"][:, :, :5])
     said = refusal("predict", "images", "small.npy", "-o", "found.csv")
     assert "images have shape" in said and not Path("found.csv").exists()
@@ -123,7 +124,7 @@ def test_bad_input_is_refused_by_name(table: Model) -> None:
 def test_a_matrix_with_and_without_a_header_and_with_a_hole(tmp_path: Path, header: str) -> None:
     matrix = np.array([[1.0, 2.5], [3.0, -4.0]])
     preprocessing = Preprocessing(steps=(Numbers.fit(matrix),))
-    path = tmp_path / "matrix.csv"
+    path = tmp_path / "matrix.CSV"
     path.write_text(f"{header}1.0,2.5\n3,\n")
     features = preprocessing(read_rows(str(path), preprocessing))
     assert (features == preprocessing([[1.0, 2.5], [3.0, (2.5 - 4.0) / 2]])).all()

@@ -59,6 +59,18 @@ def test_outcomes(counts: tuple[int, int, int, int], code: int, said: str) -> No
     assert (found["trials"], found["finished"], found["over_budget"]) == (5, finished, over)
 
 
+@pytest.mark.parametrize(
+    ("uri", "command"),
+    [
+        ("sqlite:////a b/mlflow.db", "labeldp ui '/a b'"),
+        ("sqlite:////a/runs.db", "mlflow server --backend-store-uri sqlite:////a/runs.db"),
+    ],
+)
+def test_the_command_that_opens_the_pages_is_of_their_store(uri: str, command: str) -> None:
+    _, text, _ = ended(an_outcome(tracking_uri=uri, links={"table": "http://127.0.0.1:5000"}))
+    assert f"to open these pages, run {command}\n" in text
+
+
 def test_an_interrupted_sweep_says_how_to_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.argv", ["sweeps/small.py"])
     said = (

@@ -104,8 +104,9 @@ def test_servers_that_can_not_start_are_refused(
             tracking_server.serve(results=str(results), port=port)
     with pytest.raises(ValueError, match="--port is 70000"):
         tracking_server.serve(results=str(results), port=70000)
-    with pytest.raises(ValueError, match="has no tracking store"):
-        tracking_server.serve(results=str(results.parent))
+    for folder, fix in ((results.parent, f"such as {results}$"), (results / "none", "make demo")):
+        with pytest.raises(ValueError, match=f"has no tracking store .*{fix}"):
+            tracking_server.serve(results=str(folder))
 
 
 @pytest.mark.parametrize(

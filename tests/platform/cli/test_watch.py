@@ -9,7 +9,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,6 +95,22 @@ def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> Non
         assert answer("watch", str(folder.path))["driver"] == driver
     (folder.path / "state.json").unlink()  # of an older version
     assert answer("watch", str(folder.path))["trials"] == 3
+
+
+def test_lines_of_a_log_come_when_they_change_until_the_sweep_ends(
+    folder: ResultsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[Callable[[], object]] = [bool, bool, (folder.path / "driver.lock").unlink]
+    monkeypatch.setattr(time, "sleep", lambda seconds: looks.pop(0)())
+    said = words("watch", str(folder.path), "--text")
+    states = [line.split()[1] for line in said.splitlines() if line.startswith("driver")]
+    assert not looks and states == ["running", "ended;"]
+
+    def closed(*words: object, **how: object) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(watch, "print", closed, raising=False)
+    assert watch._lines(folder.path, None) == 0
 
 
 def test_trials_at_epsilon_0_are_counted_and_not_drawn(folder: ResultsFolder) -> None:
