@@ -228,9 +228,9 @@ def test_other_encodings_are_read_or_named(tmp_path: Path) -> None:
     assert csv(tmp_path, LATIN.encode("utf-16")).equals(plain)
     assert csv(tmp_path, LATIN.encode("utf-16-le"), encoding="utf-16-le").equals(plain)
     assert csv(tmp_path, LATIN.encode("cp1252"), encoding="cp1252").equals(plain)
-    with pytest.raises(DataFileError, match=r"not utf-8 text; .*what it probably is: cp1252 \(Latin-1"):
+    with pytest.raises(DataFileError, match=r"not utf-8 text; .*it probably is: cp1252 \(Latin-1"):
         csv(tmp_path, LATIN.encode("cp1252"))
-    with pytest.raises(DataFileError, match=r"not utf-8 text; .*probably utf-16-le"):
+    with pytest.raises(DataFileError, match=r"not utf-8 text; .*probably is: utf-16-le"):
         csv(tmp_path, LATIN.encode("utf-16-le"))
     with pytest.raises(DataFileError, match="is not utf99 text"):
         csv(tmp_path, LATIN, encoding="utf99")
