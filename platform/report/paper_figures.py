@@ -45,7 +45,7 @@ from labeldp.platform.report.figures import (
 from labeldp.platform.report.pareto import Point, points, same_epsilon, settings_beside_epsilon
 from labeldp.platform.report.wording import bound, number, short_key
 from labeldp.platform.settings.sweep import without_seeds
-from labeldp.trainers.data.files import private_folder
+from labeldp.trainers.data.files import inner_folder, make_folder
 
 #: Figures for a paper by name, and the formats that they are written in.
 FIGURES = ("accuracy_vs_epsilon", "epsilon_m_vs_epsilon")
@@ -365,8 +365,9 @@ def write_figures(records: Sequence[TrialRecord], folder: Path) -> list[Path]:
     for name, draw in OF_RECORDS.items():
         place = folder / "private" if name in FOR_OWNER else folder
         if (figure := draw(records, folder)) is not None:
-            private_folder(place)
-            private_folder(place / "figures")
+            # Figures are private files; what else is in a folder of the user stays as it is.
+            make_folder(place, mode=0o700)
+            inner_folder(place / "figures")
             written += save(figure, *(place / "figures" / f"{name}.{kind}" for kind in KINDS))
     return written
 
@@ -383,7 +384,7 @@ def write_vote_figures(
     drawn = {"noisy_maxima": noisy_maxima(votes, stds, **how)}
     if isinstance(aggregator, ConfidentGNMax):
         drawn["plurality"] = plurality(votes, aggregator, delta=how["delta"])
-    private_folder(folder)
+    make_folder(folder, mode=0o700)
     for name, figure in drawn.items():
         save(figure, *(folder / f"{name}.{kind}" for kind in KINDS))
 

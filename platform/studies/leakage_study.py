@@ -46,7 +46,7 @@ from labeldp.platform.cli.command import Answer, perform
 from labeldp.platform.records.results import write_text
 from labeldp.platform.report.paper_figures import write_reconstruction
 from labeldp.trainers.data import preprocessing
-from labeldp.trainers.data.files import DatasetMissing, data_root, private_folder
+from labeldp.trainers.data.files import DatasetMissing, data_root, make_folder
 from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.pate import fit_forest
 from labeldp.trainers.methods.pate_settings import ForestSettings
@@ -279,7 +279,7 @@ def run_study(
         for defense, fresh in (("none", study.questions), *DEFENSES.items())
     ]
     costs = _cost_rows(study, histograms, generator)
-    private_folder(results)
+    make_folder(results, mode=0o700)
     if costs:
         write_reconstruction(costs, results)
     report = results / "vote_leakage.md"

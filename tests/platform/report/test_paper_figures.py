@@ -124,7 +124,9 @@ def test_a_folder_gets_what_it_has_data_for_and_canaries_stay_with_the_owner(
         f"private/figures/canaries.{kind}" for kind in ("svg", "png")
     ]
     assert {mode(path) for path in written} == {0o600}
+    (tmp_path / "others.txt").touch(mode=0o644)
     names = {path.name for path in write_figures(a_grid(), tmp_path)}
+    assert mode(tmp_path / "others.txt") & 0o044, "nothing else is closed"
     assert names == {"heat_map.svg", "heat_map.png", "settings.svg", "settings.png"}
 
 
