@@ -108,7 +108,7 @@ class ImageEncoder(nn.Module):
 
     def fit_first(self, images: Tensor) -> None:
         """Let the first layer, which is fitted to images, see these, uint8 [N, C, H, W]."""
-        self.network.fit_first(self.normalized(fitting_images(images)))
+        self.network.fit_first(fitting_images(images), self.normalized)
 
     def normalized(self, images: Tensor) -> Tensor:
         """Return images [B, C, H, W] of pixels in 0..255 as the network takes them."""

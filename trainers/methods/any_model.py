@@ -115,7 +115,9 @@ def fit_to_soft_labels(
         constant = DummyClassifier().fit(np.eye(soft.shape[1]), np.arange(soft.shape[1]))
         constant.class_prior_ = soft.mean(axis=0)
         return constant
-    draws = range(seed, seed + (_DRAWS if len(rows) < _FEW_ROWS else 1))
+    # Of fewer rows than classes each draw has classes of its own, and there is no mean.
+    several = soft.shape[1] <= len(rows) < _FEW_ROWS
+    draws = range(seed, seed + (_DRAWS if several else 1))
     fitted = [fitted_to_draw(estimator, rows, soft, seed=draw) for draw in draws]
     if len(fitted) == 1:
         return fitted[0]
@@ -143,7 +145,8 @@ def fitted_to_draw(
 def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[np.int64]:
     """Return a class for each row of probabilities [N, K], drawn.
 
-    Each class is that of `least` rows at least, the likeliest ones where too few have drawn it.
+    Each class is that of `least` rows at least, the likeliest ones where too few have drawn it; of
+    N // K where N rows are too few for that.
 
     >>> np.bincount(drawn(np.full((1000, 4), 0.25), seed=0)).clip(249, 251).sum()
     np.int64(1000)
@@ -153,8 +156,9 @@ def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[n
     order = np.lexsort(soft.T[:-1])
     points[order] = (np.random.default_rng(seed).random() + _EVENLY * np.arange(count)) % 1
     labels = (points[:, None] >= np.cumsum(soft, axis=1)[:, :-1]).sum(1)
+    least = min(least, count // classes)
     for rare in np.flatnonzero(np.bincount(labels, minlength=classes) < least):
-        common = np.bincount(labels, minlength=classes)[labels] > least
-        rank = np.where(labels == rare, np.inf, np.where(common, soft[:, rare], -np.inf))
-        labels[np.argsort(-rank, kind="stable")[:least]] = rare
+        while (sizes := np.bincount(labels, minlength=classes))[rare] < least:
+            # Of a class that can spare a row.
+            labels[np.where(sizes[labels] > least, soft[:, rare], -np.inf).argmax()] = rare
     return np.asarray(labels)

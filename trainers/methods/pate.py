@@ -298,18 +298,23 @@ class Pate(Trainer):
         self._epoch += 1
         return replace(metrics, epoch=self._epoch)
 
+    @property
+    def _trained(self) -> list[Trainer]:
+        """Students that count: those at their end, or the first, which is not there yet."""
+        return self.students[: max(1, self._epoch // self._epochs_each)]
+
     def predictor(self) -> MeanPredictor:
         """Return the students, apart from what trains them."""
-        found = (student.predictor() for student in self.students)
+        found = (student.predictor() for student in self._trained)
         return MeanPredictor(parts=tuple(part for part in found if part is not None))
 
     def evaluate(self) -> float:
         """Mean accuracy of the students on the public test split; NaN where there is none."""
-        return fmean(student.evaluate() for student in self.students)
+        return fmean(student.evaluate() for student in self._trained)
 
     def figures(self) -> dict[str, float]:
         """How far the students are apart, and how many labels they had."""
-        accuracies = [student.evaluate() for student in self.students]
+        accuracies = [student.evaluate() for student in self._trained]
         if math.isnan(accuracies[0]):  # without a public test split
             return {"answered": float(self._answered)}
         spread = stdev(accuracies) if len(accuracies) > 1 else 0.0

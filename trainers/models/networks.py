@@ -388,6 +388,8 @@ def _inception(*, channels: int, width: int, num_classes: int) -> nn.Module:
 
 #: Side of the whitened patches.
 _PATCH = 2
+#: Numbers of all patches that are in memory at once: those of 5,000 images of 32 x 32 pixels.
+_AT_ONCE = 2**26
 #: Added to the eigenvalues of the patches' covariance (pixels of variance 1): below it there is
 #: more rounding than image.
 _WHITENING = 1e-3
@@ -434,14 +436,27 @@ class FastCnn(nn.Module):
         self.head = nn.Linear(4 * width, num_classes, bias=False)
 
     @torch.no_grad()
-    def fit_first(self, inputs: Tensor) -> None:
-        """Whiten the patches of these images [N, C, H, W], whose pixels have a variance near 1."""
-        channels = inputs.shape[1]
-        patches = functional.unfold(inputs.float(), _PATCH).mT.flatten(0, 1).double()
-        centered = patches - patches.mean(0)
-        values, vectors = torch.linalg.eigh(centered.mT @ centered / len(centered))
+    def fit_first(
+        self, images: Tensor, normalized: Callable[[Tensor], Tensor] = Tensor.float
+    ) -> None:
+        """Whiten the patches of these images [N, C, H, W]; `normalized` ones have a variance of 1.
+
+        Memory is bounded, whatever the size of the images.
+        """
+        parts = torch.split(images, max(1, _AT_ONCE // (images[0].numel() * _PATCH**2)))
+        means: list[Tensor] = []
+        within: list[Tensor] = []
+        for part in parts:
+            patches = functional.unfold(normalized(part), _PATCH).mT.flatten(0, 1).double()
+            means.append(patches.mean(0))
+            centered = patches.sub_(means[-1])
+            within.append(centered.mT @ centered / len(centered))
+        shares = means[0].new_tensor([len(part) / len(images) for part in parts])
+        between = torch.cov(torch.stack(means, 1), correction=0, aweights=shares)
+        covariance = torch.tensordot(shares, torch.stack(within), 1) + between
+        values, vectors = torch.linalg.eigh(covariance)
         whitening = settled(vectors) / (values.clamp(min=0) + _WHITENING).sqrt()
-        self.filters.copy_(_both_signs(whitening.mT.float(), channels))
+        self.filters.copy_(_both_signs(whitening.mT.float(), images.shape[1]))
 
     def forward(self, x: Tensor) -> Tensor:
         """Map images [B, C, H, W] to logits [B, K]."""

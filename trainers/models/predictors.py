@@ -100,7 +100,7 @@ class NetworkSettings:
         network = self.seeded(seed, dropout=dropout)
         if isinstance(network, FastCnn):
             assert data.pixels is not None, "the network takes images alone"
-            network.fit_first(data.pixels.normalized(fitting_images(data.train_features)))
+            network.fit_first(fitting_images(data.train_features), data.pixels.normalized)
         return network
 
     def seeded(self, seed: int, *, dropout: float = 0.0) -> nn.Module:

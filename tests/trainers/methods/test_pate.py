@@ -79,6 +79,23 @@ def test_an_interactive_run_requests_twice_with_a_student_in_between() -> None:
     assert trainer.evaluate() > 0.7 and trainer.figures()["answered"] > 30
 
 
+@pytest.mark.parametrize("kind", [StudentKind.FOREST, StudentKind.NETWORK])
+def test_students_count_when_they_are_trained(kind: StudentKind) -> None:
+    config = replace(CONFIG, student=replace(CONFIG.student, kind=kind))
+    each = config.student.epochs
+    for epochs in (1, 2 * each - 1, 2 * each, config.epochs):  # a sweep may stop a trial anywhere
+        stopped = trained(config, given(), epochs=epochs)
+        resumed = trained(config, given(), epochs=0)
+        resumed.load_state_dict(stopped.state_dict())
+        accuracies = [one.evaluate() for one in stopped.students[: max(1, epochs // each)]]
+        for pate in (stopped, resumed):
+            assert pate.evaluate() == pytest.approx(np.mean(accuracies))
+            assert len(pate.predictor().parts) == len(accuracies)
+            spread = np.std(accuracies, ddof=1) if len(accuracies) > 1 else 0.0
+            assert pate.figures()["student_accuracy_std"] == pytest.approx(spread)
+    assert len(accuracies) == config.students == 3
+
+
 @pytest.mark.parametrize("publish", [True, False])
 def test_a_vault_charges_the_planned_price(publish: bool) -> None:
     config = replace(CONFIG, publish_cost=publish)

@@ -14,6 +14,7 @@ from torch.nn import functional
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models import learner as learners
+from labeldp.trainers.models import networks
 from labeldp.trainers.models.learner import CropAndFlip, OnLabels
 from labeldp.trainers.models.networks import FastCnn, build_model
 from labeldp.trainers.models.optimization import Sgd, WeightAverage, batches
@@ -308,12 +309,22 @@ def built(shape: tuple[int, int, int]) -> FastCnn:
     return network
 
 
-@pytest.mark.parametrize("channels", [1, 3])
-def test_the_first_layer_whitens_patches(channels: int) -> None:
+@pytest.mark.parametrize(("channels", "at_once"), [(1, 2**26), (3, 2**26), (1, 9000), (3, 1)])
+def test_the_first_layer_whitens_patches(
+    channels: int, at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(networks, "_AT_ONCE", at_once)
     # Neighboring pixels are alike; the variance is near 1.
     noise = torch.randn(60, channels, 16, 16, generator=torch.Generator().manual_seed(0))
     network, images = built((channels, 16, 16)), 3 * functional.avg_pool2d(noise, 3, 1, 1)
-    network.fit_first(images)
+    sizes: list[int] = []
+
+    def normalized(some: torch.Tensor) -> torch.Tensor:
+        sizes.append(4 * some.numel())
+        return some
+
+    network.fit_first(images, normalized)
+    assert max(sizes) <= max(at_once, 4 * images[0].numel()) and sum(sizes) == 4 * images.numel()
     answers = functional.conv2d(images, network.filters).transpose(0, 1).flatten(1)
     half = 4 * channels
     assert len(answers) == 2 * half
