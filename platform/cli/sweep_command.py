@@ -260,10 +260,9 @@ def summary(outcome: "SweepOutcome") -> str:
         + ("" if outcome.tracked else " (did not answer; run again to fill it)"),
     ]
     if outcome.links and outcome.tracked:
-        if not outcome.tracking_uri.startswith("http"):
-            store = file_of(outcome.tracking_uri)
+        if (store := file_of(outcome.tracking_uri)) is not None:
             serve = ["mlflow", "server", "--backend-store-uri", outcome.tracking_uri]
-            if store is not None and store.name == "mlflow.db":
+            if store.name == "mlflow.db":
                 serve = ["labeldp", "ui", str(store.parent)]
             lines.append(f"to open these pages, run {shlex.join(serve)}")
         lines += [f"  {name}: {outcome.links[name]}" for name in outcome.links]

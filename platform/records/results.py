@@ -276,7 +276,8 @@ def close_results(folder: Path) -> None:
     A folder with other things alone is refused before anything in it is changed.
     """
     held = os.listdir(folder) if folder.is_dir() else []
-    other = sorted(name for name in held if not name.startswith("."))  # .gitkeep is nothing
+    # .gitkeep is nothing, and a new disk holds nothing of its user.
+    other = sorted(name for name in held if not name.startswith((".", "lost+found")))
     if other and _OF_RESULTS.isdisjoint(other):
         raise NotOurs(
             f"{folder} holds more than results ({other[0]!r}), and all of a results folder is "

@@ -27,7 +27,7 @@ from labeldp.platform.sweep.driver import run_sweep
 from labeldp.platform.sweep.plan import TOGETHER, parts_of, prepare
 from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
-from labeldp.trainers.data.files import owner_only
+from labeldp.trainers.data.files import inner_folder, owner_only
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,6 +51,7 @@ def run_blocks(sweep: Sweep, options: SweepOptions) -> BlockOutcome:
     started = time.monotonic()
     outcomes: dict[str, SweepOutcome] = {}
     close_results(root)  # tracking of all runs lies here
+    inner_folder(root / TOGETHER)  # a start that is cut off leaves a folder of results
     with connected(options.address):
         for name, (part, given) in parts.items():
             spent = (time.monotonic() - started) / 60

@@ -170,7 +170,12 @@ def refuse_changed(folder: Path) -> None:
     if key is None or not (folder / SIGNATURE).exists():
         return
     found = verify(folder, key=key.public_key().public_bytes_raw().hex())
-    if bad := (*found["damaged"], *found["edited"], *found["removed"]):
+    # Models may be removed to free the disk, and others may be saved below a vault, or tracked.
+    lasting = ("trials/", "vault.db", "fits/", SIGNATURE)
+    changed = (*found["damaged"], *found["edited"])
+    bad = [name for name in changed if name.startswith((*lasting, "models/", "sweep.json"))]
+    bad += [name for name in found["removed"] if name.startswith(lasting)]
+    if bad:
         raise ValueError(
             f"{bad[0]} in {folder} is not as it was signed, so nothing is released or signed "
             f"again; restore it, or remove {folder / SIGNATURE} to accept the change"

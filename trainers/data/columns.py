@@ -397,7 +397,7 @@ def slips(column: NDArray[Any]) -> tuple[str, NDArray[np.intp]]:
 
     Nothing ("") for other text; no rows where no form is that of nine rows in ten.
     """
-    present = np.flatnonzero(~is_missing(column))
+    present = np.flatnonzero(~is_missing(column)) if column.dtype.kind == "O" else np.arange(0)
     texts = column[present].tolist()
     read = {form: values_in(texts, form) for form in forms_in(texts)}
     fits = {form: values == values for form, values in read.items()}

@@ -286,9 +286,9 @@ def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:
         with pytest.raises(ValueError, match=r"row 1 \(and 0 more\) names no person"):
             numbered(["a", missing, "b"])
     big = np.array([1e18, 1e18 + 512])
-    with pytest.raises(ValueError, match="groups has 1e.18, which may be another name, rounded"):
+    with pytest.raises(ValueError, match=r"groups has 1e.18, which may be another name, rounded"):
         Groups.of(big, count=2, most=1)
-    with pytest.raises(ValueError, match="rows has 1e.18, which may be another name, rounded"):
+    with pytest.raises(ValueError, match=r"rows has 1e.18, which may be another name, rounded"):
         LabelPrivateClassifier(classes=2).fit([[0.0], [1.0]], [0, 1], rows=big)
     with pytest.raises(ValueError, match="max_labels_per_person is 0"):
         Groups.of(["a", "a"], count=2, most=0)

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from labeldp.platform.cli.command import shown
@@ -118,6 +119,13 @@ def test_the_command_means_the_column_that_was_checked(name: str, tmp_path: Path
     command = shlex.split(check_own(source).facts["command"])
     changes = parse_overrides([word for word in command if word.startswith("data.")])
     assert with_changes(TrialConfig(), changes).data.own_source == source
+
+
+def test_truth_values_of_a_parquet_file_are_seen(tmp_path: Path) -> None:
+    file = tmp_path / "rows.parquet"
+    pd.DataFrame({"member": [True, False] * 20, "bought": ["a", "b"] * 20}).to_parquet(file)
+    found = check_own(OwnSource(path=str(file), label_column="bought", classes=("a", "b")))
+    assert "member" in shown(found.words)
 
 
 def test_no_label_is_shown_or_counted(table: Path) -> None:

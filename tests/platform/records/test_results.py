@@ -124,6 +124,7 @@ def test_a_folder_is_its_owners_alone(tmp_path: Path, monkeypatch: pytest.Monkey
 
 def test_a_folder_of_other_things_is_left_as_it_is(tmp_path: Path) -> None:
     (tmp_path / ".gitkeep").touch()
+    (tmp_path / "lost+found").mkdir()
     ResultsFolder(tmp_path, sweep="small")  # it is as good as empty
     (tmp_path / "trials").rmdir()
     page = tmp_path / "index.html"
