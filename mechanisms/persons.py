@@ -39,7 +39,7 @@ Persons = NDArray[np.intp]
 #: A number, however it is written: 007 and 7.0 are the name 7. 1e3 may be a name of its own.
 _NUMBER = re.compile(r"\+?(-?)0*([0-9]+)(?:\.0*|(\.[0-9]*[1-9])0*)?")
 #: Large floats, and numbers that a spreadsheet abridged, as text.
-_ROUNDED = re.compile(r"\s*-?(\d(\.\d+)?[eE]\+\d+|(9\d{15}|\d{17,})\.0*)\s*")
+_ROUNDED = re.compile(r"\s*[+-]?(\d[eE]\+\d+|\d[.,]\d+[eE]\+?\d+|(9\d{15}|\d{17,})\.0*)\s*")
 _MIDNIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]00:00(:00(\.0+)?)?(Z|\+00:00)?")
 #: What is drawn as nothing, beside control and format characters.
 _UNSEEN = re.compile(
@@ -101,7 +101,7 @@ def numbered(names: object) -> tuple[Persons, NDArray[np.str_]]:
     given = np.asarray(names, dtype=object) if not hasattr(names, "to_numpy") else names.to_numpy()
     if given.ndim != 1:
         raise ValueError(f"groups has shape {given.shape}; it must name the person of each row [N]")
-    refuse_rounded(given, what="groups")
+    refuse_rounded(names, what="groups")
     # Spellings of one name are joined: taken for two, a person would pay for a part only.
     texts = [normal_name(value) for value in given.tolist()]
     missing = [row for row, text in enumerate(texts) if not text]
@@ -116,13 +116,23 @@ def numbered(names: object) -> tuple[Persons, NDArray[np.str_]]:
 
 def refuse_rounded(names: Any, *, what: str) -> None:
     """Refuse ids or persons [N] that a program has rounded: they pay under several names."""
-    values = () if getattr(getattr(names, "dtype", None), "kind", "O") in "iu" else names
-    if rounded := next((name for name in values if _ROUNDED.fullmatch(str(name))), None):
+    given = names.to_numpy() if hasattr(names, "to_numpy") else names
+    array = given if isinstance(given, np.ndarray) else np.asarray(given, dtype=object)
+    if array.dtype.kind == "f":
+        rounded = np.abs(array) >= 2.0 ** (np.finfo(array.dtype).nmant + 1)
+    else:
+        texts = () if array.dtype.kind in "iu" else map(_text_of, array.ravel().tolist())
+        rounded = np.array([_ROUNDED.fullmatch(text) is not None for text in texts], dtype=bool)
+    if rounded.any():
         raise ValueError(
-            f"{what} has {rounded}, which may be another name, rounded: a float is exact below "
-            "2**53 only, and a spreadsheet keeps 15 digits; write names as text or whole numbers "
-            "(in pandas Int64, which may have gaps)"
+            f"{what} has a name in row {rounded.argmax()} that may be another one, rounded: floats "
+            "are exact below 2**53 only (float32 below 2**24), and a spreadsheet keeps 15 digits; "
+            "write names as text or whole numbers (in pandas Int64, which may have gaps)"
         )
+
+
+def _text_of(value: object) -> str:
+    return value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
 
 
 def normal_name(value: object) -> str:
@@ -142,7 +152,7 @@ def normal_name(value: object) -> str:
         return ""
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)  # a gap makes whole numbers floats in a file
-    text = value.decode(errors="backslashreplace") if isinstance(value, bytes) else str(value)
+    text = _text_of(value)
     if not (text.isascii() and text.isprintable()):
         seen = _UNSEEN.sub("", text).replace("\u2212", "-")
         text = "".join(

@@ -244,13 +244,19 @@ def digest_of(fingerprint: str, rows: object) -> str:
     return fingerprint
 
 
-def used_columns(rows: object, preprocessing: Preprocessing) -> Any:
-    """Return rows without the columns that the fit left out; rows without names as they are."""
+def used_columns(
+    rows: object, preprocessing: Preprocessing, *, known: Sequence[str] | None = None
+) -> Any:
+    """Return rows without the columns that the fit left out; rows without names as they are.
+
+    With the `known` columns of the fit, others stay: they are named where one is missing.
+    """
     step = preprocessing.steps[0]
     columns = by_name(rows)
     if columns is None or not isinstance(step, Columns):
         return rows
-    return {name: column for name, column in columns.items() if name in step.names}
+    left_out = {*(columns if known is None else known)} - {*step.names}
+    return {name: column for name, column in columns.items() if name not in left_out}
 
 
 def fit_changes(

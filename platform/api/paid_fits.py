@@ -418,9 +418,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if names is not None and known is not None:
             raise ValueError("tokens name the rows of their vault; leave rows= out")
         vault = self._shared()
+        names = known if names is None else np.asarray(names)
         if names is not None:
             refuse_rounded(names, what="rows")
-        names = known if names is None else np.asarray(names)
         if names is not None and all(isinstance(name, str) for name in names.flat):
             names = names.astype(str)  # a column of texts has objects
         account.unit = self._unit if groups.names is None or account.copies else "person"
@@ -662,7 +662,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         if not is_table(rows):
             checked = checked.toarray() if issparse(checked) else checked
             rows = dict(zip(names, checked.T, strict=True))
-        return fitting.used_columns(rows, preprocessing)
+        return fitting.used_columns(rows, preprocessing, known=names)
 
     def _paid_elsewhere(self) -> dict[str, tuple[float, float]]:
         return self._account.elsewhere if hasattr(self, "_account") else {}

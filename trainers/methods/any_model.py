@@ -146,7 +146,7 @@ def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[n
     """Return a class for each row of probabilities [N, K], drawn.
 
     Each class is that of `least` rows at least, the likeliest ones where too few have drawn it; of
-    N // K where N rows are too few for that.
+    N // K where N rows are too few for that. Fewer rows than classes have two classes at least.
 
     >>> np.bincount(drawn(np.full((1000, 4), 0.25), seed=0)).clip(249, 251).sum()
     np.int64(1000)
@@ -156,9 +156,14 @@ def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[n
     order = np.lexsort(soft.T[:-1])
     points[order] = (np.random.default_rng(seed).random() + _EVENLY * np.arange(count)) % 1
     labels = (points[:, None] >= np.cumsum(soft, axis=1)[:, :-1]).sum(1)
-    least = min(least, count // classes)
-    for rare in np.flatnonzero(np.bincount(labels, minlength=classes) < least):
-        while (sizes := np.bincount(labels, minlength=classes))[rare] < least:
+    each = min(least, count // classes)
+    for rare in np.flatnonzero(np.bincount(labels, minlength=classes) < each):
+        while (sizes := np.bincount(labels, minlength=classes))[rare] < each:
             # Of a class that can spare a row.
-            labels[np.where(sizes[labels] > least, soft[:, rare], -np.inf).argmax()] = rare
+            labels[np.where(sizes[labels] > each, soft[:, rare], -np.inf).argmax()] = rare
+    if 1 < count < classes and (labels == labels[0]).all():  # a classifier needs two
+        shares = soft.sum(0)
+        shares[labels[0]] = -1
+        second = soft[:, shares.argmax()]
+        labels[np.argsort(-second, kind="stable")[: min(least, count // 2)]] = shares.argmax()
     return np.asarray(labels)

@@ -285,11 +285,12 @@ def test_names_that_differ_in_type_or_white_space_are_one_person() -> None:
     for missing in (None, np.nan, pd.NA, pd.NaT, "  "):
         with pytest.raises(ValueError, match=r"row 1 \(and 0 more\) names no person"):
             numbered(["a", missing, "b"])
-    big = np.array([1e18, 1e18 + 512])
-    with pytest.raises(ValueError, match=r"groups has 1e.18, which may be another name, rounded"):
-        Groups.of(big, count=2, most=1)
-    with pytest.raises(ValueError, match=r"rows has 1e.18, which may be another name, rounded"):
-        LabelPrivateClassifier(classes=2).fit([[0.0], [1.0]], [0, 1], rows=big)
+    for big in (np.array([5, 1e18]), np.array([5, 2**24 + 2], np.float32), ["5", b"1,15E+18"]):
+        with pytest.raises(ValueError, match="groups has a name in row 1 that may be another one"):
+            Groups.of(big, count=2, most=1)
+        with pytest.raises(ValueError, match="rows has a name in row 1 that may be another one"):
+            LabelPrivateClassifier(classes=2).fit([[0.0], [1.0]], [0, 1], rows=big)
+    assert numbered([2**60, "1E5"])[1].tolist() == [str(2**60), "1E5"]
     with pytest.raises(ValueError, match="max_labels_per_person is 0"):
         Groups.of(["a", "a"], count=2, most=0)
     with pytest.raises(ValueError, match="groups names 2 persons for 4 rows"):

@@ -108,6 +108,8 @@ def test_there_may_be_fewer_rows_than_classes(rows: int, most: int) -> None:
     assert rows < 40 or counts.min() == most
     model = fit_to_soft_labels(LogisticRegression(), X[:rows], soft, seed=0)
     assert model.predict_proba(X).shape == (len(X), len(model.classes_))
+    sure = 0.998 * np.eye(40)[np.zeros(rows, dtype=int)] + 0.002 / 40
+    assert len(set(drawn(sure, seed=0).tolist())) >= 2
 
 
 @pytest.mark.parametrize(
