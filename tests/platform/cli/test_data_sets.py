@@ -125,7 +125,7 @@ def test_truth_values_of_a_parquet_file_are_seen(tmp_path: Path) -> None:
     file = tmp_path / "rows.parquet"
     pd.DataFrame({"member": [True, False] * 20, "bought": ["a", "b"] * 20}).to_parquet(file)
     found = check_own(OwnSource(path=str(file), label_column="bought", classes=("a", "b")))
-    assert "member" in shown(found.words)
+    assert found.words is not None and "member" in shown(found.words)
 
 
 def test_no_label_is_shown_or_counted(table: Path) -> None:
