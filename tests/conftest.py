@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -88,6 +89,14 @@ SLOW = (
     "tests/trainers/test_extensions.py::test_the_pages",
     "tests/trainers/test_methods.py",
 )
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out files before they are imported, which takes longer than many tests."""
+    marks = str(config.option.markexpr)
+    left_out = SLOW if "not slow" in marks else LONG if "not long" in marks else ()
+    name = collection_path.relative_to(config.rootpath).as_posix()
+    return True if name.startswith(left_out) else None
 
 
 class LedgerOfItsOwn:
