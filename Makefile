@@ -31,7 +31,7 @@ ui: $(STAMP)
 check: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 -m "not slow and not benchmark and not fault"
 
-## make test     all tests but the longest, without a cluster, on three processes: six minutes
+## make test     all tests but the longest, without a cluster, on three processes: six to eight minutes
 test: $(STAMP)
 	$(SUITE) -m "not long and not benchmark and not fault"
 

@@ -75,6 +75,8 @@ SLOW = (
     "tests/platform/settings/test_methods.py",
     "tests/platform/sweep/test_fuzz.py",
     "tests/platform/sweep/test_open_sweep.py",
+    "tests/platform/sweep/test_plan.py",
+    "tests/platform/vault/test_shared_vault.py",
     "tests/platform/vault/test_signing.py",
     "tests/platform/vault/test_teacher_pool.py",
     "tests/test_",
