@@ -614,9 +614,13 @@ def _side_by_side(work: Sequence[Callable[[], Any]], *, n_jobs: int | None) -> l
             return part()
 
     usual = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
+    jobs = n_jobs or usual
     with threadpool_limits(1, user_api="blas"):
-        parallel = Parallel(n_jobs=n_jobs or usual, require="sharedmem")
-        done: list[Any] = parallel(delayed(alone)(part) for part in work)
+        if jobs == 1:  # one limit for all: finding the libraries takes milliseconds
+            return list(alone(lambda: [part() for part in work]))
+        done: list[Any] = Parallel(n_jobs=jobs, require="sharedmem")(
+            delayed(alone)(part) for part in work
+        )
     return done
 
 
