@@ -360,7 +360,7 @@ def _refuse_others(
         except party_files.FileNotAsWritten as error:
             if requests or isinstance(error, party_files.FileAltered):
                 raise
-            continue  # nobody named it: it is no request, unfinished, or closed to this user
+            continue  # nobody named this folder, and it holds no request that can be read
         # Without what is as large as the table.
         own[asked.digest] = replace(asked, weights=None, prior=None, clusters=None)
     for each in releases:
@@ -416,7 +416,7 @@ def read_table(file: str, *text: str, as_written: Sequence[str] = ()) -> pd.Data
         table = parquet_table(path, columns=text if as_written else None)
     else:
         table = csv_table(path, text=text, as_written=as_written)
-    # A gap would make whole numbers floats, which are no exact names; a feature may be one.
+    # pandas turns whole numbers beside a gap into floats, and floats round long names.
     return table.to_pandas(integer_object_nulls=bool(as_written))
 
 

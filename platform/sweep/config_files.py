@@ -80,7 +80,8 @@ class Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
         try:
             return super().construct_object(node, deep)
         except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-            why = f"{node.value!r:.40} is no {node.tag.rpartition(':')[2]}; quote it, without a tag"
+            kind = node.tag.rpartition(":")[2]
+            why = f"{node.value!r:.40} is not a valid {kind}: remove the tag, and quote the text"
             raise yaml.constructor.ConstructorError(None, None, why, node.start_mark) from error
 
 

@@ -352,14 +352,14 @@ class SharedVault:
         This delta is 0 where the sum of pure releases is the smaller total, and above `delta` if
         failures need more. `planned` charges of a public side are added.
         """
+        found = self.spent(delta=delta, planned=planned)
+        return found.epsilon, found.delta
+
+    def spent(self, *, delta: float, planned: _Paid | None = None) -> Total:
+        """Return `total`, and whether a seed made some of the noise."""
         paid = self._paid()
         if planned is not None and planned[1]:
             paid.append(planned)
-        return joint_ledger(paid)[0].total(delta=delta)
-
-    def spent(self, *, delta: float) -> Total:
-        """Return `total`, and whether a seed made some of the noise, by one look at the fits."""
-        paid = self._paid()
         epsilon, at = joint_ledger(paid)[0].total(delta=delta)
         seeded = any(line.noise is NoiseKind.SEEDED for _, lines in paid for line in lines)
         return Total(epsilon=epsilon, delta=at, seeded=seeded)

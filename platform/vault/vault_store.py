@@ -249,8 +249,8 @@ class SqliteStore:
                 f"the release could not be kept in {self.path} ({error}), so it was not made; free "
                 "the disk or make the folder writable, and run again with --resume auto"
             ) from error
-        # What is killed or raises before this has handed nothing out: whoever reads the release, or
-        # opens the store, tells the witness first.
+        # A process that stops before this line hands nothing out. The next one tells the witness
+        # before it reads the release.
         self._have_known(charge.key)
         return True
 

@@ -416,7 +416,7 @@ def test_an_edited_id_hides_nothing_at_another_place(tmp_path: Path) -> None:
 def test_a_place_is_free_when_its_vault_was_opened_elsewhere(tmp_path: Path) -> None:
     ask(SharedVault(tmp_path / "vault"))
     shutil.copytree(tmp_path / "vault", tmp_path / "copy")
-    assert ledger_report([str(tmp_path / "copy")])["ok"], "which is no place to read"
+    assert ledger_report([str(tmp_path / "copy")])["ok"], "a report moves no vault"
     shutil.move(tmp_path / "vault", tmp_path / "moved")
     with pytest.raises(StoreUnusable, match="is in the place of another one"):
         ask(SharedVault(tmp_path / "vault"))

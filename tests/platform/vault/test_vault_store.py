@@ -325,7 +325,7 @@ def test_the_witness_knows_a_line_before_its_release_is_handed_out(
             store.record(charge("c"), np.arange(3), lines=2)
         with pytest.raises(OSError, match="No space"):
             store.release("c")
-    # It is charged and kept, and whoever reads it next tells the witness.
+    # The release is charged and stored. Its next reader tells the witness.
     assert beside.release("c") is not None and len(beside.charges()) == 3
     assert not_among(beside.lines(), Witness().of_store(beside.id)) == []
 
