@@ -658,7 +658,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         checked = validate_data(self, rows, reset=False, **TAKEN)
         if not names:
             return checked
-        # Columns that have names are found by them: scikit-learn looks at none but texts.
+        # Columns are found by their names. scikit-learn checks only names that are texts.
         if not is_table(rows):
             checked = checked.toarray() if issparse(checked) else checked
             rows = dict(zip(names, checked.T, strict=True))

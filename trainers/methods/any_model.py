@@ -115,7 +115,7 @@ def fit_to_soft_labels(
         constant = DummyClassifier().fit(np.eye(soft.shape[1]), np.arange(soft.shape[1]))
         constant.class_prior_ = soft.mean(axis=0)
         return constant
-    # Of fewer rows than classes each draw has classes of its own, and there is no mean.
+    # With fewer rows than classes the draws differ in their classes, and have no mean.
     several = soft.shape[1] <= len(rows) < _FEW_ROWS
     draws = range(seed, seed + (_DRAWS if several else 1))
     fitted = [fitted_to_draw(estimator, rows, soft, seed=draw) for draw in draws]
@@ -145,8 +145,8 @@ def fitted_to_draw(
 def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[np.int64]:
     """Return a class for each row of probabilities [N, K], drawn.
 
-    Each class is that of `least` rows at least, the likeliest ones where too few have drawn it; of
-    N // K where N rows are too few for that. Fewer rows than classes have two classes at least.
+    Each class has `least` rows at least, or N // K if that is less: the likeliest ones, where too
+    few rows have drawn it. Fewer rows than classes have two classes at least.
 
     >>> np.bincount(drawn(np.full((1000, 4), 0.25), seed=0)).clip(249, 251).sum()
     np.int64(1000)
@@ -159,7 +159,7 @@ def drawn(soft: NDArray[np.floating], *, seed: int, least: int = 1) -> NDArray[n
     each = min(least, count // classes)
     for rare in np.flatnonzero(np.bincount(labels, minlength=classes) < each):
         while (sizes := np.bincount(labels, minlength=classes))[rare] < each:
-            # Of a class that can spare a row.
+            # The row comes from a class that can spare one.
             labels[np.where(sizes[labels] > each, soft[:, rare], -np.inf).argmax()] = rare
     if 1 < count < classes and (labels == labels[0]).all():  # a classifier needs two
         shares = soft.sum(0)

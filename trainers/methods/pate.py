@@ -300,7 +300,7 @@ class Pate(Trainer):
 
     @property
     def _trained(self) -> list[Trainer]:
-        """Students that count: those at their end, or the first, which is not there yet."""
+        """Students that are trained to their end; before there is one, the first student."""
         return self.students[: max(1, self._epoch // self._epochs_each)]
 
     def predictor(self) -> MeanPredictor:
