@@ -102,6 +102,7 @@ def run_card(
         facts=facts(record, Audience.OWNER),
         epsilon=metrics["epsilon"],
         delta=metrics["delta"],
+        of_persons=_of_persons(record),
         releases=map(_release, charges),
         audits=audits_of(record),
         spoiled=spoiled,
@@ -133,7 +134,7 @@ def public_card(
     """
     cost = chosen.cost
     together = chosen.together
-    rows = facts(record, Audience.PUBLIC, cost=(cost.epsilon, cost.delta))
+    rows = facts(record, Audience.PUBLIC, cost=(cost.epsilon, cost.delta), choices=chosen.among)
     choice = f"{_bound(together.epsilon)} at delta {shown(together.delta)}"
     rows["epsilon with the choice of this trial"] = choice
     if replaced is not None:
@@ -147,6 +148,7 @@ def public_card(
         facts=rows,
         epsilon=cost.epsilon,
         delta=cost.delta,
+        of_persons=_of_persons(chosen.record),
         releases=sentences(lines, public=True),
         fingerprint=fingerprint[:16],
         chosen=chosen,
@@ -158,9 +160,16 @@ def public_card(
 
 
 def facts(
-    record: TrialRecord, audience: Audience, *, cost: tuple[float, float] | None = None
+    record: TrialRecord,
+    audience: Audience,
+    *,
+    cost: tuple[float, float] | None = None,
+    choices: int = 1,
 ) -> dict[str, str]:
-    """Return the table of a card; the public sees nothing of attacks."""
+    """Return the table of a card; the public sees nothing of attacks.
+
+    The trial is one of so many `choices`, for which the interval of its accuracy is corrected.
+    """
     metrics = record.metrics
     config = record.config
     found: dict[str, str] = {"league": record.features_from.words}
@@ -170,12 +179,13 @@ def facts(
         found[f"accuracy, public test split, {epoch}"] = f"{metrics['accuracy']:.2%}"
     estimate = estimate_of(metrics)
     if estimate is not None:
-        low, high = (f"{end:.2%}" for end in estimate.interval())
-        found["accuracy, estimated on held-out labels"] = (
+        low, high = (f"{end:.2%}" for end in estimate.interval(choices=choices))
+        corrected = f", corrected for the choice among {choices}" if choices > 1 else ""
+        found[f"accuracy, estimated on held-out labels{corrected}"] = (
             f"{share_text(estimate.accuracy, digits=2)}, standard error {estimate.error:.2%}, 95% "
             f"interval {low} to {high}"
         )
-    found |= _scores(metrics)
+    found |= _scores(metrics, choices)
     epsilon, delta = cost or (metrics["epsilon"], metrics["delta"])
     if (majority := majority_text(metrics)) and math.isfinite(epsilon):
         found["largest class"] = majority
@@ -219,8 +229,9 @@ def guess_of(metrics: Mapping[str, float]) -> float:
     return guesses_after(epsilon=epsilon, delta=delta, mu=mu)[0.5]
 
 
-def _scores(metrics: Mapping[str, float]) -> dict[str, str]:
+def _scores(metrics: Mapping[str, float], choices: int) -> dict[str, str]:
     """Figures of scores; the class prior, and the threshold that follows from it."""
+    corrected = ", not corrected for the choice" if choices > 1 else ""
     found = {SCORES[name]: f"{metrics[name]:.4f}" for name in SCORES if name in metrics}
     words = {**SCORES, "positive_share": "share of the second class"}
     for name in words:
@@ -228,7 +239,7 @@ def _scores(metrics: Mapping[str, float]) -> dict[str, str]:
             value, low, high = (
                 figure_text(name, metrics[f"{estimated}{end}"]) for end in ("", "_low", "_high")
             )
-            found[f"{words[name]}, estimated on held-out labels"] = (
+            found[f"{words[name]}, estimated on held-out labels{corrected}"] = (
                 f"{value}, 95% interval {low} to {high}"
             )
     if (threshold := metrics.get("threshold_estimated")) is not None:
@@ -280,6 +291,11 @@ def audits_of(record: TrialRecord) -> dict[str, str]:
     return found
 
 
+def _of_persons(record: TrialRecord) -> bool:
+    """Whether all labels of a person are the unit of privacy, and not each label."""
+    return bool(record.config.get("data.group_column"))
+
+
 def _release(charge: Charge) -> str:
     touched = "all labels" if charge.indices is None else f"{len(charge.indices)} labels"
     parameters = {k: v for k, v in charge.mechanism.items() if k not in ("name", "noise")}
@@ -299,13 +315,11 @@ def registry_record(
     lines: Sequence[LedgerLine],
     *,
     has_model: bool,
-    of_persons: bool,
 ) -> dict[str, Any]:
     """Return a draft of a record of the registry, for all three of its tiers.
 
     The price is that with the choice of the trial, of whose ledger `lines` are. `has_model` says
-    whether more than figures is published, `of_persons` whether all labels of a person are the
-    unit of privacy.
+    whether more than figures is published.
 
     Raises:
         ValueError: The trial has no guarantee to state.
@@ -316,7 +330,7 @@ def registry_record(
             "--registry states a guarantee, and this trial has none, or not for its choice: its "
             "epsilon is infinite, or its noise came from a seed; publish it without --registry"
         )
-    unit = "all labels of one person" if of_persons else "one label"
+    unit = "all labels of one person" if _of_persons(chosen.record) else "one label"
     deployment = {
         "basic": {
             "name": f"{name_of(public.config)} on {public.config['data.name']}",

@@ -28,6 +28,7 @@ import re
 import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import fields, is_dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -35,6 +36,7 @@ from types import NoneType, UnionType
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 import yaml
+from markupsafe import escape
 
 import labeldp
 from labeldp.mechanisms.ledger import Budget, shown
@@ -65,7 +67,7 @@ from labeldp.platform.report.selection import (
 )
 from labeldp.platform.settings.configuration import EvaluationSettings
 from labeldp.platform.settings.methods import METHODS
-from labeldp.platform.settings.metrics import PUBLIC
+from labeldp.platform.settings.metrics import PUBLIC, estimate_of
 from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.base import PRETRAINED, FeatureSet
 from labeldp.trainers.data.catalog import DATASETS
@@ -158,7 +160,6 @@ def publish(
             chosen,
             lines,
             has_model=any(name.startswith("model/") for name in files),
-            of_persons=bool(chosen.record.config.get("data.group_column")),
         )
         record = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100).encode()
         files[NIST_PAGE] = nist_answers(found, noise=public.noise).encode()
@@ -174,16 +175,19 @@ def publish(
         register_as = _registration(folder, register, trial=chosen.record.hash)
     write_folder(to, with_signature(files))
     registered = None
-    if register_as is not None:
-        try:
+    try:
+        if registry is not None:
+            with whole_file(registry) as file:
+                file.write(record)
+        if register_as is not None:
             tags = {"epsilon": chosen.cost.epsilon, "delta": chosen.cost.delta}
             registered = register_as(to / "model", files["run_card.md"].decode(), tags)
-        except ValueError:
-            shutil.rmtree(to)  # all of it, or nothing
-            raise
-    if registry is not None:
-        with whole_file(registry) as file:
-            file.write(record)
+    except (OSError, ValueError):
+        shutil.rmtree(to)  # all of it, or nothing
+        if registry is not None:
+            with suppress(OSError):
+                registry.unlink()
+        raise
     stays = left_out(chosen.record, public)
     if not any(name.startswith("model/") for name in files):
         stays.append("model: none was kept" if with_model else "model: not wanted")
@@ -233,6 +237,10 @@ def _files(
     if with_model and chosen.record.finished and place is not None:
         model = public_model(folder, chosen, public, place=place, allow_code=allow_code)
     replaced = chosen.record.canaries and sum(chosen.record.canaries)
+    figures = public_metrics(public.metrics)
+    if (estimate := estimate_of(figures)) is not None:
+        ends = estimate.interval(choices=chosen.among)  # as on the card
+        figures |= zip(("accuracy_estimated_low", "accuracy_estimated_high"), ends, strict=True)
     card = public_card(
         public,
         chosen,
@@ -253,7 +261,7 @@ def _files(
             "labels": folder.identity.all_labels,
         },
         "figures": {
-            **public_metrics(public.metrics),
+            **figures,
             "epsilon": cost.epsilon,
             "delta": cost.delta,
         },
@@ -364,8 +372,9 @@ def search(
     for what, text in _owners(folder, records):
         if len(text) < _LONG_ENOUGH:
             continue
-        # As each kind of file writes it.
-        forms = {text.encode(), json.dumps(text)[1:-1].encode(), html.escape(text).encode()}
+        # As each kind of file writes it, and figures within a page.
+        marked = (html.escape(text), html.escape(text, quote=False), str(escape(text)))
+        forms = {form.encode() for form in (text, json.dumps(text)[1:-1], *marked)}
         for name, content in files.items():
             if any(form in content for form in forms):
                 raise ValueError(

@@ -23,9 +23,11 @@ import pandas as pd
 import pytest
 import torch
 import yaml
+from markupsafe import escape
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
+from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.randomized_response import NoNoise
 from labeldp.mechanisms.randomness import NoiseKind, SeededNoise
@@ -57,6 +59,7 @@ from labeldp.platform.settings.configuration import (
     with_changes,
 )
 from labeldp.platform.settings.methods import METHODS
+from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.vault.audits import PlantedCanaries
 from labeldp.platform.vault.vault_store import KeptLedger, SqliteStore
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
@@ -460,6 +463,8 @@ def test_a_record_of_the_registry_fits_its_schema(
         assert part in page
     with pytest.raises(ValueError, match="name a new file"):
         ask(planted[0], tmp_path / "again", registry=file)
+    with pytest.raises(OSError, match="too long"):
+        ask(planted[0], tmp_path / "again", registry=tmp_path / ("x" * 250))
     assert not (tmp_path / "again").exists()
     schema = shared_path("schemas", "deployments-registry.schema.yaml")
     checked = jsonschema.Draft202012Validator(yaml.safe_load(schema.read_text()))
@@ -488,6 +493,17 @@ def test_a_hole_in_what_is_public_is_found_before_anything_is_written(
         ask(results, tmp_path / "out")
     assert text not in str(refused.value) and not (tmp_path / "out").exists()
     assert "model: not wanted" in ask(results, tmp_path / "out", with_model=False)["left_out"]
+
+
+def test_the_interval_of_one_of_nine_is_corrected_for_the_choice(tmp_path: Path) -> None:
+    estimate = AccuracyEstimate(accuracy=0.8, sampling_error=0.01)
+    a_folder(tmp_path / "results", readers=9, epsilon=2.0, figures=figures_of(estimate))
+    ask(tmp_path / "results", tmp_path / "out", choose_by=ChooseBy.ESTIMATED)
+    figures = config_of(tmp_path / "out")["figures"]
+    ends = (figures["accuracy_estimated_low"], figures["accuracy_estimated_high"])
+    assert ends == pytest.approx(estimate.interval(choices=9))
+    card = (tmp_path / "out" / "run_card.md").read_text()
+    assert "corrected for the choice among 9" in card
 
 
 def test_other_readers_of_a_release_are_not_published(tmp_path: Path) -> None:
@@ -574,7 +590,11 @@ def folder(tmp_path: Path) -> FolderLedger:
 
 
 @pytest.mark.parametrize(
-    "form", [QUOTED, json.dumps(QUOTED), "/home/ada &amp; &quot;eve&quot;/labels.npz"]
+    "form",
+    [
+        *(QUOTED, json.dumps(QUOTED), "/home/ada &amp; &quot;eve&quot;/labels.npz"),
+        *(str(escape(QUOTED)), '/home/ada &amp; "eve"/labels.npz'),  # of a page, and of its figures
+    ],
 )
 def test_places_are_found_however_they_are_written(form: str, folder: FolderLedger) -> None:
     record = a_record(changes={"data.path": QUOTED, "data.label_column": "accuracy"})
