@@ -34,6 +34,7 @@ from labeldp.trainers.data.files import (
     owner_only,
     replacing,
 )
+from labeldp.trainers.data.splits import League
 
 
 def ledger(*, folders: list[str], delta: float | None) -> Answer:
@@ -133,15 +134,27 @@ def _study(results: Path, file: Path) -> Answer:
 
 def compare(*, first: str, second: str) -> Answer:
     """Compare the lines and epsilons that two results folders have in common."""
-    found = paper_figures.differences(*(_points(Path(each)) for each in (first, second)))
+    every = [read_results(Path(each)) for each in (first, second)]
+    sides = [points(each.records.values(), choose_by=each.identity.choose_by) for each in every]
+    sets = [{of.config.get("data.name") for of in each.records.values()} for each in every]
+    for what, facts in (
+        ("compared by", [side[0].accuracy_by.words for side in sides if side]),
+        ("of", [", ".join(sorted(map(str, names))) for names in sets if names]),
+    ):
+        if len(set(facts)) > 1:
+            raise ValueError(
+                f"trials of {first} are {what} {facts[0]}, and those of {second} {what} "
+                f"{facts[1]}; compare sweeps of the same data and the same --choose-by"
+            )
+    found = paper_figures.differences(*sides)
     if not found:
         raise ValueError(
-            f"{first} and {second} have no finished line at the same epsilon; compare sweeps with "
-            "lines of the same names, or see each with `labeldp report`"
+            f"{first} and {second} have no finished line at the same epsilon and in the same "
+            "league; compare sweeps with lines of the same names, or see each with `labeldp report`"
         )
     rows = [
         (
-            each["line"],
+            each["line"] + (f" ({each['league']})" if each["league"] != League.NONE.words else ""),
             shown(each["epsilon"]),
             f"{each['a']:.4g}",
             f"{each['b']:.4g}",
@@ -274,16 +287,17 @@ def _answer(folder: Path) -> Answer:
     html, figure, rows_of = (folder / name for name in REPORT_FILES)
     with open_regular(rows_of) as file:
         lines = list(csv.reader(file.read().decode().splitlines()))
-    rows = [[_cell(text) for text in line] for line in lines[1:]]
-    drawn = table(lines[0], rows, title="accuracy against epsilon") if rows else []
+    rows = [list(map(_cell, lines[0], line)) for line in lines[1:]]
+    drawn = table(lines[0], rows, title="results by epsilon") if rows else []
     return Answer(
         facts={"html": str(html), "pareto_png": str(figure), "rows": len(rows)},
         words=[*drawn, f"{len(rows)} rows in the page {html}", f"figure: {figure}"],
     )
 
 
-def _cell(text: str) -> str:
+def _cell(name: str, text: str) -> str:
     try:
-        return f"{float(text):.4g}"
+        value = float(text)
+        return shown(value) if name in ("epsilon", "delta") else f"{value:.4g}"
     except ValueError:
         return text

@@ -80,6 +80,8 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
     names = [trial["name"] for trial in private]
     front = pareto(points, sign=sign)
     spent = told.get("epsilon_spent")
+    if spent == math.inf:  # none is known at so small a delta
+        spent = None
     planned = told.get("epsilon_planned")
     seconds = _left({**told, "running": running}, ended=len(every)) if alive else None
     left = None
@@ -202,7 +204,7 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{state['waiting']} waiting"
     )
     front = [
-        f"{state['metric']} {y:.4g} at epsilon {x:.4g}: {name}"
+        f"{state['metric']} {y:.4g} at epsilon {_epsilon(x, None, up=True)}: {name}"
         for (x, y), name in zip(state["pareto"], state["pareto_names"], strict=True)
     ]
     again = "; the sweep's command, run again, goes on from here"
@@ -211,7 +213,8 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     if state["best"] is not None:
         metrics = state["best"]["metrics"]
         figure = f"{state['metric']} {metrics[state['metric']]:.4g}"
-        best = f"{state['best']['name']}: {figure}, epsilon {metrics['epsilon']:.4g}"
+        price = _epsilon(metrics["epsilon"], None, up=True)
+        best = f"{state['best']['name']}: {figure}, epsilon {price}"
     found = [
         ("driver", f"{state['driver']}{again if state['driver'] == 'ended' and left else ''}"),
         ("trials", f"{numbers}, of {state['trials'] or 'a number that is not known yet'}"),
@@ -292,7 +295,8 @@ def _drawing(state: Mapping[str, Any]) -> str:
     for x in sorted({x for x, _, _ in points}):
         across = place(x, heights[0])[0]
         if across > end:
-            marks += f'<text x="{across}" y="232" text-anchor="middle">{x:.3g}</text>'
+            marks += f'<text x="{across}" y="232" text-anchor="middle">'
+            marks += f"{_epsilon(x, None, up=True)}</text>"
             end = across + 45
     metric = html.escape(state["metric"])
     words = f"{metric} of each trial against epsilon; the steps are the Pareto front"

@@ -9,7 +9,7 @@ stands what it can prove at most, without which a bound of 0 would mean nothing.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,7 @@ from labeldp.platform.settings.metrics import (
     scores_text,
     share_text,
 )
+from labeldp.trainers.data.splits import League
 
 #: The second sentence is about the private trials nearest to this epsilon, at which a guess at a
 #: label between two that are equally likely is right at most 73 times of a hundred.
@@ -76,12 +77,12 @@ def finding(
         return Finding(sentences=(nothing,), cost=cost, spoiled=spoiled)
     metrics = {record.hash: record.metrics for record in records}
     sentences = []
-    baselines = [point for point in found if math.isinf(point.epsilon)]
+    baselines = _of_one_league(point for point in found if math.isinf(point.epsilon))
     if baselines:
         best = max(baselines, key=lambda point: point.rank)
         attack = _attack(best, metrics) if with_attack else ""
-        sentences.append(f"Without privacy the model {_quality(best)}{attack}.")
-    private = [point for point in found if math.isfinite(point.epsilon)]
+        sentences.append(f"Without privacy the model {_quality(best, len(baselines))}{attack}.")
+    private = _of_one_league(point for point in found if math.isfinite(point.epsilon))
     if private:
         best, rivals = _nearest(private)
         name = best.variant
@@ -89,10 +90,12 @@ def finding(
             kinds = "lines" if len({rival.variant for rival in rivals}) > 1 else "settings"
             name = f"the best of {len(rivals)} {kinds} ({best.variant})"
         delta = f" and delta {shown(best.delta)}" if best.delta else ""
+        several = len({point.league for point in found}) > 1
+        league = f" League: {best.league}; others are not compared with it." if several else ""
         attack = _attack(best, metrics) if with_attack else ""
         sentences.append(
-            f"At epsilon {shown(best.epsilon, 3)}{delta} {name} {_quality(best)}{attack}."
-            f"{_lottery(rivals)}{_rare(rivals)}{_majority(best, metrics)}"
+            f"At epsilon {shown(best.epsilon, 3)}{delta} {name} {_quality(best, len(rivals))}"
+            f"{attack}.{_lottery(rivals)}{_rare(rivals)}{_majority(best, metrics)}{league}"
         )
     return Finding(
         sentences=tuple(sentences),
@@ -100,6 +103,12 @@ def finding(
         cost=cost,
         spoiled=spoiled,
     )
+
+
+def _of_one_league(points: Iterable[Point]) -> list[Point]:
+    """Keep the points without outside data, or else those of the first one's league."""
+    every = sorted(points, key=lambda point: point.league != League.NONE.words)
+    return [point for point in every if point.league == every[0].league]
 
 
 def _advice(
@@ -121,14 +130,11 @@ def _advice(
         return ""
     guesses = (guess_of(metrics[digest]) for digest in chosen.hashes)
     text = (
-        f"Use {_named(chosen)}: it {_quality(chosen)}, and an attacker's guess between two equally "
-        f"likely labels rises from 50% to {percent(max(guesses))}% at most"
+        f"Use {_named(chosen)}: it {_quality(chosen, len(private))}, and an attacker's guess "
+        f"between two equally likely labels rises from 50% to {percent(max(guesses))}% at most"
     )
     if with_attack and chosen.epsilon_m_ceiling:
-        text += (
-            f"; the attack found no more than {chosen.epsilon_m_low:.2f} (it can prove at most "
-            f"{chosen.epsilon_m_ceiling:.2f})"
-        )
+        text += f"; the attack {_proven(chosen, metrics)}"
     if chosen is best:
         reason = "No private model is better"
     else:
@@ -142,7 +148,7 @@ def _advice(
     after = ""
     if rivals:
         second = max(rivals, key=lambda point: point.rank)
-        after = f" Next best there is {second.variant}, which {_quality(second)}."
+        after = f" Next best there is {second.variant}, which {_quality(second, len(private))}."
     time = f" A trial of it took {duration(chosen.seconds)}." if chosen.seconds else ""
     return f"{text}. {reason}.{time}{after}"
 
@@ -169,21 +175,25 @@ def _cost(records: Sequence[TrialRecord], ledger: Mapping[str, Any]) -> str:
 
 
 def _nearest(private: Sequence[Point]) -> tuple[Point, list[Point]]:
-    def distance(point: Point) -> float:
-        return abs(math.log(max(same_epsilon(point.epsilon), 1e-9) / TOLD_EPSILON))
+    def distance(point: Point) -> tuple[float, float]:
+        epsilon = same_epsilon(point.epsilon)
+        # Of two that are equally far, the smaller one.
+        return round(abs(math.log(max(epsilon, 1e-9) / TOLD_EPSILON)), 9), epsilon
 
     nearest = min(map(distance, private))
     rivals = [point for point in private if distance(point) == nearest]
     return max(rivals, key=lambda point: point.rank), rivals
 
 
-def _quality(point: Point) -> str:
-    """Describe a model by its accuracy, and before it by the figures of a rare class."""
+def _quality(point: Point, among: int) -> str:
+    """Describe one of so many models by its accuracy, and before it by figures of a rare class."""
     seeds = len(point.hashes)
     by = point.accuracy_by
     if by.of_scores:
         spread = f" (standard deviation {figure_text(by, point.accuracy_std)}, {seeds} seeds)"
         reach = spread if seeds > 1 else interval_text(by, point.scores)
+        if among > 1 and seeds == 1 and reach:
+            reach = f"{reach.removesuffix(')')}, not corrected for the choice)"
         return f"has {by.words} {figure_text(by, point.accuracy)}{reach}"
     spread = f" (standard deviation {100 * point.accuracy_std:.1f}, {seeds} seeds)"
     text = f"about {share_text(point.accuracy)}" if by.estimated else f"{100 * point.accuracy:.1f}%"
@@ -216,18 +226,26 @@ def _majority(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _attack(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    ceilings = (metrics[digest].get("epsilon_m_ceiling", math.inf) for digest in point.hashes)
-    ceiling = min(ceilings)
-    proven = point.epsilon_m_low
-    if ceiling == 0:
+    if min(metrics[digest].get("epsilon_m_ceiling", math.inf) for digest in point.hashes) == 0:
         return "; no memorization attack was made that could prove a leak"
-    if proven == 0:
-        most = f" (it can prove at most {ceiling:.2f})" if math.isfinite(ceiling) else ""
-        return f", and the attack proves no leak{most}"
-    if math.isinf(point.epsilon):
-        return f", and the attack proves that it leaks labels: its epsilon is at least {proven:.2f}"
-    at = " at delta 0" if point.delta else ""
-    text = f", and the attack proves an epsilon of at least {proven:.2f}{at}"
-    if proven > point.epsilon and not point.delta:
+    text = f", and the attack {_proven(point, metrics)}"
+    if point.epsilon_m_low > point.epsilon and not point.delta:
         return f"{text}, which is above the guarantee: see docs/audits.md"
     return text
+
+
+def _proven(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
+    """What the attack proved with every seed, and what it can prove at most."""
+    low = point.epsilon_m_low
+    seeds = len(point.hashes)
+    most = point.epsilon_m_ceiling
+    ceiling = f" (it can prove at most {most:.2f})" if most else ""
+    if low == 0:
+        some = any(metrics[digest]["epsilon_m_low"] > 0 for digest in point.hashes)
+        every = f"does not prove a leak in every one of {seeds} seeds"
+        return f"{every if some else 'proves no leak'}{ceiling}"
+    every = " in every seed" if seeds > 1 else ""
+    if math.isinf(point.epsilon):
+        return f"proves{every} that it leaks labels: its epsilon is at least {low:.2f}"
+    at = " at delta 0" if point.delta else ""
+    return f"proves an epsilon of at least {low:.2f}{at}{every}{ceiling}"

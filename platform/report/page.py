@@ -50,7 +50,7 @@ from labeldp.platform.settings.metrics import (
 )
 
 #: Words for who does not see the figure.
-_LEARNED = "Shares of settings in the variance; trials across all settings; accuracy along each"
+_LEARNED = "Shares of settings in the variance; trials across all settings; means along each"
 #: More run cards than this lie in a fold of their own.
 MOST_OPEN_CARDS = 24
 
@@ -104,7 +104,8 @@ def page(
     )
     attack = owner and any(point.epsilon_m_ceiling > 0 for point in found)
     by = found[0].accuracy_by if found else ChooseBy.TEST
-    name = f"{by.words[:1].upper()}{by.words[1:]} against provable epsilon"
+    words = f"{by.words[:1].upper()}{by.words[1:]}"
+    name = f"{words} against provable epsilon"
     name += ", and below it what the attack proved" if attack else ""
     name += "; the table has the same numbers."
     drawn = {point.variant for point in found}
@@ -138,7 +139,8 @@ def page(
         if by is ChooseBy.ESTIMATED and estimates
         else None,
         lottery=noise_among(found) if by.estimated else None,
-        by=by.words,
+        by=words,
+        better="down" if by.rank(1.0) < 0 else "up",
         learned=learned(found, styles) and svg(_LEARNED, learned, found, styles),
         ledger=ledger,
         releases=releases,

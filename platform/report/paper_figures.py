@@ -44,6 +44,7 @@ from labeldp.platform.report.figures import (
 )
 from labeldp.platform.report.pareto import Point, points, same_epsilon, settings_beside_epsilon
 from labeldp.platform.report.wording import bound, number, short_key
+from labeldp.platform.settings.metrics import ChooseBy, figure_text
 from labeldp.platform.settings.sweep import without_seeds
 from labeldp.trainers.data.files import inner_folder, make_folder
 
@@ -52,7 +53,6 @@ FIGURES = ("accuracy_vs_epsilon", "epsilon_m_vs_epsilon")
 FORMATS = ("pdf", "svg", "png")
 #: Formats of the other figures.
 KINDS = ("svg", "png")
-_HEAD = ("line", "epsilon", "delta", "accuracy, %", "epsilon_m, at least", "seeds")
 #: Settings that no published number has another value of, where a method has them.
 _AS_PUBLISHED: Mapping[str, Any] = {
     "trainer.randomizer": "rr_with_prior",
@@ -241,7 +241,7 @@ def _parallel(
 
 
 def _words(found: Sequence[Point]) -> str:
-    by = found[0].accuracy_by
+    by = found[0].accuracy_by if found else ChooseBy.TEST
     return by.words if by.of_scores else f"{by.words}, %"
 
 
@@ -405,41 +405,50 @@ def write_figure(found: Sequence[Point], name: str, path: Path) -> None:
 
 def table(found: Sequence[Point], *, kind: str) -> str:
     """Return points by epsilon as a table: `latex` (with booktabs), `markdown` or `csv`."""
+    head = ("line", "epsilon", "delta", _words(found), "epsilon_m, at least", "seeds")
     rows = []
     for point in found:
-        unit = 1.0 if point.accuracy_by.of_scores else 100.0
-        spread = f" ± {unit * point.accuracy_std:.2f}" if len(point.hashes) > 1 else ""
+        by = point.accuracy_by
+        values = [point.accuracy, *([point.accuracy_std] if len(point.hashes) > 1 else [])]
+        quality = " ± ".join(
+            figure_text(by, value) if by.of_scores else f"{100 * value:.2f}" for value in values
+        )
         attack = f"{point.epsilon_m_low:.2f}" if point.epsilon_m_ceiling else "-"
-        quality = f"{unit * point.accuracy:.2f}{spread}"
         price = (bound(point.epsilon), bound(point.delta))
         rows.append((point.variant, *price, quality, attack, str(len(point.hashes))))
-    frame = pd.DataFrame(rows, columns=list(_HEAD))
+    frame = pd.DataFrame(rows, columns=list(head))
     if kind == "csv":
         return csv_text(frame).rstrip()
     if kind == "markdown":
-        cells = [[cell.replace("|", "\\|") for cell in row] for row in (_HEAD, *rows)]
+        cells = [[cell.replace("|", "\\|") for cell in row] for row in (head, *rows)]
         lines = [f"| {' | '.join(row)} |" for row in cells]
-        return "\n".join([lines[0], "|---" * len(_HEAD) + "|", *lines[1:]])
+        return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
     text: str = frame.to_latex(index=False, escape=True, column_format="lrrrrr")
     return text.rstrip().replace("±", r"$\pm$").replace("∞", r"$\infty$")
 
 
 def differences(first: Sequence[Point], second: Sequence[Point]) -> list[dict[str, Any]]:
-    """Compare the points of two sweeps that agree in line and epsilon, the better ones of each.
+    """Compare points of two sweeps of equal line, epsilon and league, the better ones of each.
 
     Returns:
-        Rows of `line`, `epsilon`, the mean figures `a` and `b`, and of b - a the ends `low` and
-        `high` of the 95% interval, Welch's over seeds: None where a side has one seed.
+        Rows of `line`, `epsilon`, `league`, the mean figures `a` and `b`, and of b - a the ends
+        `low` and `high` of the 95% interval, Welch's over seeds: None where a side has one seed.
     """
     mine, others = (
-        {(point.variant, same_epsilon(point.epsilon)): point for point in reversed(found)}
+        {(same_epsilon(each.epsilon), each.variant, each.league): each for each in reversed(found)}
         for found in (first, second)
     )
     rows = []
-    for key in sorted(mine.keys() & others.keys(), key=lambda each: (each[1], each[0])):
+    for key in sorted(mine.keys() & others.keys()):
         a = mine[key]
         b = others[key]
-        row = {"line": key[0], "epsilon": key[1], "a": a.accuracy, "b": b.accuracy}
+        row = {
+            "line": key[1],
+            "epsilon": key[0],
+            "league": key[2],
+            "a": a.accuracy,
+            "b": b.accuracy,
+        }
         rows.append({**row, **_welch(a, b)})
     return rows
 

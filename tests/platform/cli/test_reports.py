@@ -25,8 +25,10 @@ def test_a_folder_is_reported_where_it_lies(tmp_path: Path) -> None:
     assert said in page.text and "1 release. A label" in page.text
     assert "is running" not in page.text
     text = words("report", "./results", "--out", "elsewhere")
-    assert text.startswith("accuracy against epsilon\n")
+    assert text.startswith("results by epsilon\n")
     assert "\n1 rows in the page elsewhere/report.html\n" in text
+    keep(tmp_path / "results", a_record("f" * 16, variant="PATE", epsilon=1.00049))
+    assert " 1.001 " in words("report", "results")
 
 
 def test_a_running_sweep_is_reported_and_not_disturbed(tmp_path: Path) -> None:

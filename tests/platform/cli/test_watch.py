@@ -145,8 +145,15 @@ def test_no_spending_is_shown_as_smaller_than_it_is(folder: ResultsFolder) -> No
     shown = dict(watch.rows(watch.state_of(folder.path)))
     assert (shown["epsilon spent"], shown["epsilon left"]) == ("51.85", "8.159")
     assert "no epsilon bounds what these reveal" in shown["without noise"]
+    folder.keep(a_record("d" * 16, accuracy=0.9, epsilon=8.0001))
+    state = watch.state_of(folder.path)
+    shown = dict(watch.rows(state))
+    assert shown["best so far"].endswith("epsilon 8.001") and "n 8.001:" in shown["Pareto front"]
+    assert ">8.001</text>" in watch.page(state)
     file.write_text(json.dumps({**told, "epsilon_planned": math.inf}))
     assert "Infinity" not in json.dumps(watch.state_of(folder.path))
+    file.write_text(json.dumps({**told, "epsilon_spent": math.inf}))
+    assert dict(watch.rows(watch.state_of(folder.path)))["epsilon spent"] == "not known"
     assert "--price-per-hour is -3" in refusal("watch", str(folder.path), "--price-per-hour", "-3")
 
 

@@ -1,6 +1,7 @@
 """Figures, tables and comparisons for papers: each has the numbers that it was given, no others."""
 
 import math
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,10 @@ from labeldp.mechanisms.pate.decisions import Accounting
 from labeldp.platform.records.results import ResultsFolder, TrialRecord
 from labeldp.platform.report import paper_figures
 from labeldp.platform.report.paper_figures import write_figures
+from labeldp.platform.settings.metrics import ChooseBy
 from tests.platform.cli.asked import answer, refusal, words
 from tests.platform.sweep.examples import a_record, mode
+from tests.trainers.encoders.test_libraries import MADE
 
 VOTES = np.array([[200, 30, 20]] * 30 + [[120, 110, 20]] * 10)
 
@@ -216,6 +219,16 @@ def test_a_table_is_for_the_paper_that_it_goes_into(folders: list[str], tmp_path
     to = tmp_path / "table.csv"
     assert answer("report", folders[1], "--table", "csv", "--to", str(to))["rows"] == 2
     assert to.read_text().splitlines()[2].startswith("none,∞,0,90.00,")
+    errors = ResultsFolder(tmp_path / "amounts", sweep="amounts")
+    for seed, error in enumerate((0.031, 0.0254)):
+        record = a_record(
+            f"{seed}" * 16, point={"seed": seed}, figures={"mean_squared_error": error}
+        )
+        measured = {name: of for name, of in record.metrics.items() if name != "accuracy"}
+        errors.keep(replace(record, metrics=measured))
+    head, _, row = words("report", str(errors.path), "--table", "markdown").splitlines()
+    assert "| mean squared error |" in head and "%" not in head
+    assert "| 0.0282 ± 0.00396 |" in row
     assert "of a results folder alone" in refusal(
         "report", folders[0], "--table", "csv", "--edition", "public"
     )
@@ -228,4 +241,17 @@ def test_two_sweeps_are_compared_by_their_seeds(folders: list[str]) -> None:
     assert (row["low"], row["high"]) == pytest.approx((found.low, found.high))
     other = ResultsFolder(Path(folders[0]).with_name("other"), sweep="small")
     other.keep(a_record("e" * 16, variant="C"))
-    assert "no finished line at the same epsilon" in refusal("compare", folders[0], str(other.path))
+    asked = ("compare", folders[0], str(other.path))
+    assert "no finished line at the same epsilon" in refusal(*asked)
+    other.keep(replace(a_record("d" * 16, variant="A & B"), features=MADE.described()))
+    assert "in the same league" in refusal(*asked)
+    adult = a_record("d" * 16)
+    other.keep(replace(adult, config={**adult.config, "data.name": "adult"}))
+    assert f"those of {other.path} of adult, " in refusal(*asked)
+    other.identify(choose_by=ChooseBy.LOG_LOSS)
+    for digest in "ed":
+        other.keep(a_record(digest * 16, figures={"log_loss": 0.3}))
+    refused = refusal(*asked)
+    assert (
+        f"{folders[0]} are compared by accuracy, and those of {other.path} compared by" in refused
+    )

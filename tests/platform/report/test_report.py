@@ -273,6 +273,12 @@ def test_the_choice_is_priced_and_explained(tmp_path: Path) -> None:
     card = folder.card(public=replace(folder.public, config=config), chosen=dearer)
     assert card.startswith("# alibi_randomized_response, trained on digits\n")
     assert "| epsilon with the choice of this trial | 3 at delta 0 |" in card
+    figures = {**folder.public.metrics, **ESTIMATE, "log_loss_estimated": 0.5}
+    ends = {"log_loss_estimated_low": 0.4, "log_loss_estimated_high": 0.6}
+    card = folder.card(public=replace(folder.public, metrics={**figures, **ends}))
+    low, high = AccuracyEstimate(accuracy=0.8, sampling_error=0.01).interval(choices=9)
+    assert has(card, "labels, corrected for the choice among 9 |", f"{low:.2%} to {high:.2%} |")
+    assert has(card, "labels, not corrected for the choice | 0.500")
     card = folder.card(chosen=replace(folder.chosen, learned=True))
     assert has(card, "results of earlier trials decided", "not only its own")
     assert has(card, "9 trials, their releases cost")
@@ -297,7 +303,7 @@ def test_missing_facts_are_not_made_up(tmp_path: Path) -> None:
     card = folder.card(replaced=None, fingerprint="", num_labels=None, has_model=False)
     assert "replaced on purpose" not in card and ", data" not in card
     assert "There is no model" in card and "`model/`" not in card
-    assert "95% interval 78.04% to 81.96% |" in card
+    assert "95% interval 78.04% to 81.96% |" in card and "the choice among" not in card
     (row,) = [line for line in card.splitlines() if line.endswith("| 1.25 |")]
     assert "one direction" in row and "bound" not in row, "the sanitized price is not a bound"
     approximate = replace(folder.chosen, cost=replace(folder.chosen.cost, delta=1e-5))
@@ -363,10 +369,10 @@ def test_the_finding_names_the_most_accurate_trial_nearest_epsilon_one() -> None
 @pytest.mark.parametrize(
     ("record", "words"),
     [
-        (private(epsilon_m_low=0.4), "proves an epsilon of at least 0.40."),
-        (private(epsilon_m_low=1.4), "at least 1.40, which is above the guarantee"),
+        (private(epsilon_m_low=0.4), "an epsilon of at least 0.40 (it can prove at most 3.49)."),
+        (private(epsilon_m_low=1.4), "most 3.49), which is above the guarantee"),
         (private(epsilon_m_low=1.4, delta=1e-5), "at epsilon 1 and delta 1e-05 ALIBI"),
-        (private(epsilon_m_low=1.4, delta=1e-5), "at least 1.40 at delta 0."),
+        (private(epsilon_m_low=1.4, delta=1e-5), "at least 1.40 at delta 0 (it can prove"),
         (private(epsilon_m_ceiling=0.0), "; no memorization attack was made that could prove a"),
         (baseline(epsilon_m_low=0.0), "proves no leak (it can prove at most 3.49)."),
     ],
@@ -425,6 +431,11 @@ def test_no_page_shows_a_figure_outside_of_its_range() -> None:
     assert "100.00" in shown and "104.88" not in shown
     errors = finding([record], choose_by=ChooseBy.MEAN_SQUARED_ERROR_ESTIMATED).sentences[0]
     assert "has estimated mean squared error 0 (noise reaches beyond) (0 to 3e+08)" in errors
+    both = [record, replace(record, hash="b", variant="PATE")]
+    chosen = finding(both, choose_by=ChooseBy.MEAN_SQUARED_ERROR_ESTIMATED).sentences[0]
+    assert "(0 to 3e+08, not corrected for the choice)" in chosen
+    shown = page(both, title="a", choose_by=ChooseBy.MEAN_SQUARED_ERROR_ESTIMATED)
+    assert "down is better" in shown and "Estimated mean squared error against epsilon" in shown
 
 
 ENDS = ("", "_low", "_high")
@@ -441,6 +452,43 @@ def test_an_estimated_accuracy_is_called_one_and_a_lottery_a_lottery() -> None:
     assert "Noise decides" not in finding(loud, choose_by=ChooseBy.TEST).sentences[0]
 
 
+@pytest.mark.parametrize(
+    ("lows", "words"),
+    [
+        ((0.0, 0.0), "the attack proves no leak (it can prove at most 3.00)."),
+        ((0.0, 0.9, 0.9), "the attack does not prove a leak in every one of 3 seeds (it can"),
+        ((0.8, 0.9), "the attack proves an epsilon of at least 0.80 in every seed (it can prove"),
+    ],
+)
+def test_what_the_attack_proved_is_said_of_all_seeds(lows: tuple[float, ...], words: str) -> None:
+    seeds = [
+        a_record(f"{seed}" * 16, changes={"seed": seed}, epsilon_m_low=low)
+        for seed, low in enumerate(lows)
+    ]
+    found = finding(seeds)
+    assert words in found.sentences[0] and words in found.advice
+    bare = [replace(each, metrics={**each.metrics, "epsilon": math.inf}) for each in seeds]
+    (sentence,) = finding(bare).sentences
+    assert ("in every seed that it leaks labels" in sentence) is (min(lows) > 0)
+
+
+def test_one_epsilon_and_one_league_are_compared() -> None:
+    far = [
+        a_record("a" * 16, accuracy=0.7, epsilon=0.5),
+        a_record("b" * 16, variant="PATE", accuracy=0.9, epsilon=2.0),
+    ]
+    assert finding(far).sentences[0].startswith("At epsilon 0.5 ALIBI is 70.0% accurate")
+    plain = a_record("a" * 16, accuracy=0.8)
+    strong = replace(
+        a_record("b" * 16, variant="ALIBI, encoder", accuracy=0.95), features=MADE.described()
+    )
+    found = finding([plain, strong])
+    assert found.sentences[0].startswith("At epsilon 1 ALIBI is 80.0% accurate")
+    assert found.sentences[0].endswith("League: no outside data; others are not compared with it.")
+    assert found.advice.startswith("Use ALIBI at epsilon 1") and "encoder" not in found.advice
+    assert "Use ALIBI, encoder" in finding([strong]).advice
+
+
 def test_the_report_first_says_what_to_use() -> None:
     dear = a_record("a" * 16, accuracy=0.93, epsilon=8.0, epsilon_m_low=1.5)
     cheap = a_record("b" * 16, variant="default", accuracy=0.90, epsilon=1.0, epsilon_m_low=0.5)
@@ -448,7 +496,7 @@ def test_the_report_first_says_what_to_use() -> None:
     bare = a_record("d" * 16, variant="no privacy", accuracy=0.99, epsilon=math.inf)
     advice = finding([dear, cheap, rival, bare]).advice
     assert advice.startswith("Use default at epsilon 1: it is 90.0% accurate, and an attacker's")
-    assert "from 50% to 73.2% at most; the attack found no more than 0.50" in advice
+    assert "to 73.2% at most; the attack proves an epsilon of at least 0.50 (it can" in advice
     assert "less than the best, ALIBI at epsilon 8, and is nearly as good." in advice
     assert advice.endswith("Next best there is PATE, which is 60.0% accurate.")
     assert advice.split("; the attack")[0] in page([dear, cheap, rival, bare], title="x").replace(
