@@ -17,7 +17,7 @@ from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.data_sets import entries
 from labeldp.platform.cluster import ClusterUnusable, connected
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import default_uri
+from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.methods import METHODS
 from labeldp.trainers import performance
 from labeldp.trainers.base import ExtensionError
@@ -128,4 +128,4 @@ def _tracking() -> Check:
         except ValueError as error:
             fix = "start the server, or unset MLFLOW_TRACKING_URI"
             return Check("tracking", str(error), fix)
-    return Check("tracking", uri or "SQLite beside the results")
+    return Check("tracking", shown(uri or "SQLite beside the results"))

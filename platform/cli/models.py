@@ -3,8 +3,11 @@
 `labeldp embed` and `self-supervise`: features of images, and an encoder for them.
 """
 
+import csv
 import sys
 import warnings
+from collections.abc import Sequence
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from labeldp.platform.report.selection import Reservation
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Unfinished
 from labeldp.trainers.data.catalog import DATASETS
-from labeldp.trainers.data.columns import ColumnsIgnored
+from labeldp.trainers.data.columns import MISSING, ColumnsIgnored, is_number
 from labeldp.trainers.data.files import first_line, open_regular, replacing
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing
@@ -42,6 +45,9 @@ from labeldp.trainers.encoders.image_encoder import (
 from labeldp.trainers.models.trained_model import load_model
 from labeldp.trainers.performance import Device, Performance, Precision
 from labeldp.trainers.settings.training import EpochMetrics, SelfSupervisedConfig, TrainingDiverged
+
+#: A row of numbers hardly counts so many columns.
+_SURELY_COUNTED = 4
 
 
 def predict(
@@ -151,20 +157,31 @@ def read_rows(address: str, preprocessing: Preprocessing) -> pd.DataFrame | NDAr
         return read_table(address, *text)
     if kind != ".csv":
         return read_table(address)
-    with open_regular(path) as opened:
-        header = None if _all_numbers(opened.readline()) else 0
-        opened.seek(0)
+    with open_regular(path) as opened, TextIOWrapper(opened, "utf-8-sig") as lines:
         try:
-            return pd.read_csv(opened, header=header, skipinitialspace=True)
-        except ValueError as error:  # pandas' own kinds derive from it
+            first = next(filter(str.strip, lines), "")
+            mark = max(",;\t", key=first.count)
+            header = 0 if _names_columns(next(csv.reader([first], delimiter=mark), [])) else None
+            lines.seek(0)
+            table = pd.read_csv(lines, header=header, sep=mark, skipinitialspace=True)
+            if not isinstance(table.index, pd.RangeIndex):
+                raise ValueError("its rows have more fields than its line of names")
+        except (ValueError, csv.Error) as error:  # pandas' own kinds derive from the first
             raise ValueError(f"{path} can't be read as CSV ({first_line(error)})") from error
+    return table
 
 
-def _all_numbers(line: bytes) -> bool:
-    try:
-        return bool([float(field) for field in line.split(b",")])
-    except ValueError:
-        return False
+def _names_columns(line: Sequence[str]) -> bool:
+    """Return whether the first line of a matrix names its columns, as pandas does by 0 to D-1."""
+    fields = [field.strip() for field in line]
+    numbers = [field in MISSING or is_number(field) for field in fields]
+    counted = bool(fields) and fields == [str(place) for place in range(len(fields))]
+    if len(fields) < _SURELY_COUNTED if counted else len(set(numbers)) > 1:
+        raise ValueError(
+            f"its first line, {','.join(line)[:40]!r}, may be names of columns or a row; write a "
+            "first line of names that are not numbers, or save the rows as an .npy"
+        )
+    return counted or not any(numbers)
 
 
 def publish(

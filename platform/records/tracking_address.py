@@ -74,7 +74,9 @@ def file_of(uri: str) -> Path | None:
 
 def shown(uri: str) -> str:
     """Return a store's address without its password."""
-    return re.sub(r"(://[^:/@]*):[^@/]*@", r"\1:***@", uri)
+    # A password may hold any of `:/@`, or be an argument of the address.
+    plain = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", uri)
+    return re.sub(r"(?i)([?&][^=&]*(?:password|secret|token|key)[^=&]*=)[^&]*", r"\1***", plain)
 
 
 def shared_view(metric: str) -> str:

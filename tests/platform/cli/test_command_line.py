@@ -25,6 +25,7 @@ from labeldp.platform.cli.command import Answer, ExitCode, perform, shown, table
 from labeldp.platform.cli.command_line import VERBS, Verb
 from labeldp.platform.cli.doctor import Check
 from labeldp.platform.cluster import ClusterUnusable
+from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.settings.sweep import CannotFit, Unfinished
 from labeldp.trainers.data.files import DatasetMissing
@@ -294,3 +295,9 @@ def test_doctor_names_a_broken_store(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", default_uri(tmp_path))
     check = doctor._tracking()
     assert "another version" in check.detail and "MLFLOW" in check.fix
+
+
+def test_doctor_shows_no_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://ada:planted@db/mlflow")
+    monkeypatch.setattr(Tracker, "probe", lambda uri: None)
+    assert doctor._tracking().detail == "postgresql://ada:***@db/mlflow"

@@ -120,14 +120,46 @@ def test_bad_input_is_refused_by_name(table: Model) -> None:
         assert not Path(out).exists()
 
 
-@pytest.mark.parametrize("header", ["", "width,height\n"])
-def test_a_matrix_with_and_without_a_header_and_with_a_hole(tmp_path: Path, header: str) -> None:
-    matrix = np.array([[1.0, 2.5], [3.0, -4.0]])
-    preprocessing = Preprocessing(steps=(Numbers.fit(matrix),))
+MATRIX = "1.0,,0,7\n3,-4,5,8\n"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        MATRIX,
+        f"width,height,x,y\n{MATRIX}",
+        f"0,1,2,3\n{MATRIX}",  # as pandas writes a matrix
+        f"\ufeff{MATRIX}",
+        f'\ufeff"0","1","2","3"\n{MATRIX}',
+        f"\r\n \n{MATRIX}",
+        f"\n0,1,2,3\n{MATRIX}",
+        MATRIX.replace("1.0,", '"1.0", '),
+        MATRIX.replace("1.0,,", "1.0,NA,"),
+        MATRIX.replace(",", ";"),
+    ],
+)
+def test_a_matrix_with_and_without_a_header_and_with_a_hole(tmp_path: Path, text: str) -> None:
+    rows = np.array([[1.0, np.nan, 0, 7], [3, -4, 5, 8]])
+    preprocessing = Preprocessing(steps=(Numbers.fit(rows),))
     path = tmp_path / "matrix.CSV"
-    path.write_text(f"{header}1.0,2.5\n3,\n")
-    features = preprocessing(read_rows(str(path), preprocessing))
-    assert (features == preprocessing([[1.0, 2.5], [3.0, (2.5 - 4.0) / 2]])).all()
+    path.write_text(text)
+    assert (preprocessing(read_rows(str(path), preprocessing)) == preprocessing(rows)).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("0,1\n2,3\n", "'0,1', may be names of columns or a row"),
+        (f"1.0,x,0,7\n{MATRIX}", "may be names of columns or a row"),
+        (f"width,height,x\n{MATRIX}", "more fields than its line of names"),
+        (" \n", "No columns"),
+        ('"' + "1" * 200_000, "field limit"),
+    ],
+)
+def test_a_matrix_whose_first_line_is_not_clear(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "matrix.csv").write_text(text)
+    with pytest.raises(ValueError, match=f"can't be read as CSV .*{words}"):
+        read_rows(str(tmp_path / "matrix.csv"), Preprocessing(steps=(Numbers.fit(np.eye(4)),)))
 
 
 def test_a_training_file_read_again_gives_its_features(tmp_path: Path) -> None:
