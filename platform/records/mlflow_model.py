@@ -15,12 +15,11 @@ from platform import python_version
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-import numpy as np
 import pandas as pd
 from mlflow.models import Model, ModelSignature
 from mlflow.tracking import MlflowClient
 from mlflow.types import ColSpec, Schema, TensorSpec
-from safetensors import safe_open
+from mlflow.types.schema import AnyType
 
 import labeldp
 from labeldp.mechanisms.randomness import NoiseKind, is_private
@@ -67,13 +66,16 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     `mlflow.pyfunc.save_model` would do the same in a multiple of the time.
     """
     facts = json.loads((kept / DESCRIPTION).read_bytes())
-    inputs = _inputs(facts["preprocessing"]["steps"][0], kept)
+    # Of any type: the preprocessing checks values, and takes several types of most columns.
+    names = facts["preprocessing"]["steps"][0].get("names")
+    any_type = AnyType()  # type: ignore[no-untyped-call]
+    inputs = Schema([ColSpec(any_type, name) for name in names]) if names else None
     private = is_private(facts["epsilon"], NoiseKind.read(facts["noise"]))
-    names = facts["classes"] or range(facts["num_classes"])
+    classes = facts["classes"] or range(facts["num_classes"])
     outputs: list[ColSpec | TensorSpec] = [
         ColSpec("string" if facts["classes"] else "long", "prediction")
     ]
-    outputs += [ColSpec("float", f"probability_{name}") for name in names]
+    outputs += [ColSpec("float", f"probability_{name}") for name in classes]
     if "bounds" in facts:
         outputs = [ColSpec("double", "prediction")]
     described = Model(
@@ -94,37 +96,6 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     texts = [f"# labeldp {labeldp.__version__}: install its wheel, or a checkout\n"]
     texts += [f"{name}=={version(name)}\n" for name in _PACKAGES]
     (folder / "requirements.txt").write_text("".join(texts))
-
-
-def _inputs(step: Mapping[str, Any], folder: Path) -> Schema:
-    """Describe raw rows by the first step of a preprocessing."""
-    kind: Any = np.dtype(np.float64)
-    match step["kind"]:
-        case "columns":
-            texts = ["categories" in part or part["dates"] for part in step["parts"]]
-            kinds = ["string" if text else "double" for text in texts]
-            return Schema([ColSpec(*each) for each in zip(kinds, step["names"], strict=True)])
-        case "numbers" if step["names"]:
-            return Schema([ColSpec("double", name) for name in step["names"]])
-        case "numbers":
-            shape = _array(folder, "preprocessing.steps.0.mean").shape
-        case "images":
-            kind = np.dtype(np.uint8)
-            shape = tuple(step[name] for name in ("channels", "height", "width"))
-        case "places":
-            kind = _array(folder, "preprocessing.steps.0.known").dtype
-            shape = _array(folder, "preprocessing.steps.0.counts").shape
-        case "as_they_are":
-            kind = np.dtype(np.int64) if step["identifiers"] else kind
-            shape = (step["columns"],)
-        case other:
-            raise ValueError(f"rows of kind {other!r} have no name in MLflow")
-    return Schema([TensorSpec(kind, (-1, *shape))])
-
-
-def _array(folder: Path, name: str) -> Any:
-    with safe_open(folder / ARRAYS, framework="numpy") as file:
-        return file.get_tensor(name)
 
 
 def log_model(

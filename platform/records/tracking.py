@@ -8,7 +8,6 @@ import logging
 import math
 import os
 import secrets
-import sqlite3
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +28,6 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
-from sqlalchemy.exc import SQLAlchemyError
 
 from labeldp.mechanisms.randomness import is_private
 from labeldp.platform.records.mlflow_model import MOST_UPLOADED_BYTES, log_model
@@ -60,10 +58,10 @@ _FAILED = "FAILED"
 _RUNNING = "RUNNING"
 #: MLflow's error codes for a run that another store has, and for a deleted one.
 _NO_SUCH_RUN = ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE")
-#: Errors of MLflow's client for a store or server that does not answer as it should.
-TRACKING_ERRORS = (MlflowException, OSError, SQLAlchemyError, sqlite3.Error)
 #: Tag of a run with the names of its metrics that are infinite, which SQL stores can't hold.
 INFINITE = "infinite"
+#: MLflow's tag of a run below another one.
+_PARENT = "mlflow.parentRunId"
 
 
 def _create_whole(uri: str) -> None:
@@ -116,6 +114,11 @@ def _all_runs(client: MlflowClient, experiment: str, query: str = "") -> list[Ru
     while page.token:
         found += (page := search(page_token=page.token))
     return found
+
+
+def _below(run_id: str) -> str:
+    """Return the query for the runs of a sweep's trials."""
+    return f"tags.`{_PARENT}` = '{run_id}'"
 
 
 class Tracker:
@@ -171,9 +174,12 @@ class Tracker:
                 query = f"tags.sweep_id = '{tags['sweep_id']}'"
                 begun = self._client.search_runs([self.experiment_id], query, max_results=1)
                 run_id = str(begun[0].info.run_id) if begun else None
+            before = run_id
             try:
                 if run_id is not None:
                     self._client.update_run(run_id, status=_RUNNING)
+                    # Somebody may have given its experiment another name.
+                    self.experiment_id = str(self._client.get_run(run_id).info.experiment_id)
             except MlflowException as error:
                 if error.error_code not in _NO_SUCH_RUN:
                     raise
@@ -181,6 +187,8 @@ class Tracker:
             if run_id is None:
                 run = self._client.create_run(self.experiment_id, run_name=name, tags=dict(tags))
                 run_id = str(run.info.run_id)
+                for child in _all_runs(self._client, self.experiment_id, _below(before or run_id)):
+                    self._client.set_tag(child.info.run_id, _PARENT, run_id)
             self.parent_run_id = run_id
             # Opens MLflow's pages for model training in place of those for agents.
             self._client.set_experiment_tag(
@@ -199,9 +207,8 @@ class Tracker:
 
     def reconcile(self) -> None:
         """Read which trials' runs were written; delete doubles, and those that are incomplete."""
-        of_sweep = f"tags.`mlflow.parentRunId` = '{self.parent_run_id}'"
         complete: dict[str, str] = {}
-        for run in _all_runs(self._client, self.experiment_id, of_sweep):
+        for run in _all_runs(self._client, self.experiment_id, _below(self.parent_run_id)):
             run_id = run.info.run_id
             digest = run.data.tags.get("config_hash", "")
             # A run in any other state was being written when its driver died.
@@ -234,7 +241,7 @@ class Tracker:
         earlier = self._children.pop(record.hash, None)
         if earlier is not None:
             self._client.delete_run(earlier)
-        every = {"config_hash": record.hash, "mlflow.parentRunId": self.parent_run_id, **tags}
+        every = {"config_hash": record.hash, _PARENT: self.parent_run_id, **tags}
         if record.reason:
             every["failure_reason"] = record.reason
         figures = tracked_figures(record.metrics)
@@ -330,7 +337,8 @@ def registration(
             if error.error_code != _NO_SUCH_RUN[0]:
                 raise
         experiment = client.get_run(parent_run_id).info.experiment_id
-        runs = client.search_runs([experiment], f"tags.config_hash = '{trial}'")
+        of_trial = f"tags.config_hash = '{trial}' and {_below(parent_run_id)}"
+        runs = client.search_runs([experiment], of_trial)
         if not runs:
             raise ValueError(f"{shown(uri)} has no run of trial {trial}; run the sweep again")
 
@@ -381,7 +389,7 @@ def latest_report(uri: str, experiment: str) -> dict[str, bytes]:
                 f"{shown(uri)} has no experiment {experiment!r}; it has {names or 'none'}"
             )
         runs = _all_runs(client, found.experiment_id)
-        sweeps = [run.info for run in runs if "mlflow.parentRunId" not in run.data.tags]
+        sweeps = [run.info for run in runs if _PARENT not in run.data.tags]
         if not sweeps:
             raise ValueError(f"experiment {experiment!r} in {shown(uri)} holds no sweep")
         latest = max(sweeps, key=lambda run: run.start_time).run_id

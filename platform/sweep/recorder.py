@@ -27,7 +27,6 @@ from labeldp.platform.records.results import (
     kept_model,
     write_json,
 )
-from labeldp.platform.records.tracking import TRACKING_ERRORS
 from labeldp.platform.records.tracking_address import (
     FEATURE_TAG,
     LOCAL_SERVER,
@@ -164,9 +163,11 @@ class Recorder(Unsaved, tune.Callback):
             self.sweep.tracker.reconcile()
         for digest, record in records.items():
             if digest in self.sweep.plans and not self._tracking_lost:
+                missing = False
                 with self._tracking():
-                    if digest in self._owed or not self.sweep.tracker.run_id(digest):
-                        self._mirror(record)
+                    missing = digest in self._owed or not self.sweep.tracker.run_id(digest)
+                if missing:
+                    self._mirror(record)
         return not self._tracking_lost
 
     def write_state(self, *, now: bool = False) -> None:
@@ -175,7 +176,8 @@ class Recorder(Unsaved, tune.Callback):
             return
         sweep = self.sweep
         plan = sweep.plan
-        charges = sweep.home.ledger()
+        with self.telling_why():
+            charges = sweep.home.ledger()
         started = time.monotonic()
         totals = sweep_totals(charges, sweep.folder.identity(), delta=plan.delta)
         took = time.monotonic() - started
@@ -257,8 +259,7 @@ class Recorder(Unsaved, tune.Callback):
             self.records[record.hash] = record
             self.sweep.progress.ended(record)
             if self._tracking_answers() and record.hash in self._owed:
-                with self._tracking():
-                    self._mirror(record)
+                self._mirror(record)
 
     @contextmanager
     def telling_why(self) -> Iterator[None]:
@@ -281,15 +282,19 @@ class Recorder(Unsaved, tune.Callback):
             "point": dumps(planned.point),
         }
         features = record.features_from.described()
-        self.sweep.tracker.write(
-            record,
-            name=trial_name(planned.variant, planned.point),
-            tags=tags | {f"{FEATURE_TAG}{name}": text for name, text in features.items()},
-            texts=self._texts(record),
-            data=(planned.config.data.name, self.sweep.data.public.fingerprint),
-            model=kept_model(self.sweep.folder.models, record.hash) if record.finished else None,
-        )
-        self._owed.discard(record.hash)
+        texts = self._texts(record)  # of the vault, whose errors are not tracking's
+        with self._tracking():
+            self.sweep.tracker.write(
+                record,
+                name=trial_name(planned.variant, planned.point),
+                tags=tags | {f"{FEATURE_TAG}{name}": text for name, text in features.items()},
+                texts=texts,
+                data=(planned.config.data.name, self.sweep.data.public.fingerprint),
+                model=kept_model(self.sweep.folder.models, record.hash)
+                if record.finished
+                else None,
+            )
+            self._owed.discard(record.hash)
 
     def _tracking_answers(self) -> bool:
         """Whether tracking answers; after a failure it is tried again now and then."""
@@ -318,9 +323,10 @@ class Recorder(Unsaved, tune.Callback):
         """Go on without tracking where it fails."""
         try:
             yield
-        except TRACKING_ERRORS as error:
+        # Stores of artifacts have errors of any kind: no key, no network, no package.
+        except Exception as error:
             if not self._tracking_lost:
-                text = (str(error).strip() or type(error).__name__).splitlines()[0]
+                text = shown((str(error).strip() or type(error).__name__).splitlines()[0])
                 self.sweep.progress.say(
                     f"tracking does not answer ({text}); the sweep continues, and "
                     f"{self.sweep.folder.path} keeps the results until tracking can be written"

@@ -101,6 +101,21 @@ def test_a_second_start_drops_half_written_runs_and_doubles(tracker: Tracker) ->
     assert all(run.info.status == "FINISHED" for run in found)
 
 
+@pytest.mark.parametrize("change", ["renamed", "deleted"])
+def test_a_trial_has_one_run_after_somebody_has_tidied_up(tracker: Tracker, change: str) -> None:
+    done = written(tracker, "a" * 16)
+    parent = tracker.parent_run_id
+    client = MlflowClient(tracking_uri=tracker.uri)
+    if change == "renamed":
+        client.rename_experiment(tracker.experiment_id, "of last year")
+    else:
+        client.delete_run(parent)
+    again = Tracker(uri=tracker.uri, experiment="small")
+    now = again.open_parent("small", tags={}, run_id=parent)
+    assert (now == parent) is (change == "renamed")
+    assert again.experiment_id == tracker.experiment_id and again.run_id("a" * 16) == done
+
+
 @pytest.mark.parametrize("wanted", [False, True])
 def test_the_sweeps_run_has_system_metrics_if_mlflow_is_told_so(
     wanted: bool, uri: str, monkeypatch: pytest.MonkeyPatch
