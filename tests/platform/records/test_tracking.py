@@ -13,7 +13,7 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records.tracking import Tracker
-from labeldp.platform.records.tracking_address import default_uri
+from labeldp.platform.records.tracking_address import default_uri, shown
 from tests.platform.sweep.examples import a_record
 from tests.platform.sweep.stores import new_store, of_newer_schema
 
@@ -99,6 +99,20 @@ def test_a_second_start_drops_half_written_runs_and_doubles(tracker: Tracker) ->
     found = children(tracker.uri, parent)
     assert sorted(run.data.tags["config_hash"][0] for run in found) == ["a", "b"]
     assert all(run.info.status == "FINISHED" for run in found)
+
+
+@pytest.mark.parametrize(
+    ("uri", "safe"),
+    [
+        ("postgresql://me:ab/cd+e=@db/mlflow", "postgresql://me:***@db/mlflow"),
+        ("mysql://me:p@ss:w@db:3306/x", "mysql://me:***@db:3306/x"),
+        ("postgresql://db/x?user=me&password=p&a=b", "postgresql://db/x?user=me&password=***&a=b"),
+        ("http://host:5000", "http://host:5000"),
+        ("sqlite:////a b/mlflow.db", "sqlite:////a b/mlflow.db"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(uri: str, safe: str) -> None:
+    assert shown(uri) == safe
 
 
 @pytest.mark.parametrize("change", ["renamed", "deleted"])

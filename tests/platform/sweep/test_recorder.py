@@ -130,6 +130,25 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(recorder: Recorder) -> Non
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
 
 
+def test_a_store_that_fails_in_its_own_way_ends_no_sweep_and_a_vault_is_named(
+    recorder: Recorder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = ModuleNotFoundError("no boto3 for http://ada:planted@host/")
+
+    def fail(*_: Any, **__: Any) -> Any:
+        raise lost
+
+    monkeypatch.setattr(recorder.sweep.tracker, "write", fail)
+    record = end(recorder, next(iter(recorder.sweep.plans)))
+    assert recorder.sweep.folder.records()[record.hash] == record and recorder.broken is None
+    stream: Any = recorder.sweep.progress._stream
+    assert "does not answer (no boto3 for http://ada:***@host/)" in stream.getvalue()
+    monkeypatch.setattr(Home, "ledger", fail)
+    with pytest.raises(ModuleNotFoundError):
+        Recorder.write_state(recorder, now=True)
+    assert recorder.broken is lost  # Tune passes on its text alone
+
+
 @pytest.mark.parametrize(
     ("error", "more"),
     [
