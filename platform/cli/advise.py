@@ -64,9 +64,10 @@ def advise(
     used = min(rows, persons or rows)
     fewest = min(used, used if given is None else len(given))
     if fewest < _OF_A_CLASS * classes:
+        what = "people" if fewest == persons else "rows"  # one row of each is used
         raise ValueError(
-            f"{fewest} rows are too few to learn {classes} classes from with any privacy: have at "
-            f"least {_OF_A_CLASS * classes}, also in a file of --features, or join classes"
+            f"{fewest} {what} are too few to learn {classes} classes from with any privacy: have "
+            f"at least {_OF_A_CLASS * classes}, also in a file of --features, or join classes"
         )
     if given is None:
         given = generator.normal(size=(min(used, MOST_ROWS) * 5 // 4, _FEATURES))
@@ -128,6 +129,8 @@ def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> li
     ]
     guesses = (f"guess of {100 * prior:.0f}% becomes, %" for prior in PRIORS)
     person = ""
+    groups = "" if persons is None else ", groups=persons"
+    column = "" if persons is None else " and labeldp release --person-column PERSON"
     if persons is not None and facts["labels_used"] < facts["rows"]:
         person = (
             f"One label of each of {persons:,} people is used (groups=, or data.group_column), so "
@@ -141,9 +144,9 @@ def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> li
         *table(("epsilon", "method", f"{metric}, simulated", *guesses), rows),
         f"Labels were made up, of {facts['simulated_rows']:,} rows: compare epsilons by these "
         "figures, and do not expect them.",
-        "From Python: LabelPrivateClassifier(epsilon="
-        f"{advice['epsilon']:g}, classes=[...]).fit(X, y)",
-        f"Between two parties (labeldp request --method {release}): one release, epsilon "
+        f'From Python: LabelPrivateClassifier("{advice["method"]}", epsilon='
+        f"{advice['epsilon']:g}, classes=[...]).fit(X, y{groups})",
+        f"Between two parties (labeldp request --method {release}{column}): one release, epsilon "
         f"{advice['epsilon']:g} for each of {facts['labels_used']:,} labels, whatever is fitted to "
         "it later. `labeldp release --dry-run` states its size.",
     ]

@@ -89,7 +89,10 @@ def request(
     size = _bytes(Path(out))
     shows = "the group of each row" if method == "clusters" else "no features"
     if directions:
-        shows = f"{directions} functions of each row's features, as bytes"
+        more = "names of the columns"
+        if not how["pairs"]:
+            more = "names and quantiles of the columns, and some rows as they are, scaled"
+        shows = f"{directions} functions of each row's features, {more}"
     elif after:
         shows = "a guess of each label, from an earlier release"
     facts = {"rows": rows, "method": method, "directions": directions, "bytes": size, "folder": out}

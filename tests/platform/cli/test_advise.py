@@ -39,7 +39,8 @@ def test_it_takes_rare_classes_people_and_a_file_of_features() -> None:
     assert found["metric"] == "ROC AUC" and found["epsilons"][1]["expected"] > 0.8
     text = words(*common, "--persons", "800")
     assert text.startswith("Use ") and "One label of each of 800 people is used" in text
-    assert "labeldp request --method subset" in text
+    assert "labeldp request --method subset and labeldp release --person-column" in text
+    assert 'LabelPrivateClassifier("subset", epsilon=' in text and ", groups=persons)" in text
 
 
 def test_what_cannot_be_advised_on_is_refused() -> None:
@@ -48,6 +49,8 @@ def test_what_cannot_be_advised_on_is_refused() -> None:
     Path("few.csv").write_text("a,b\n1,2.5\n2,1.5\n4,0.5\n3,3.5\n")
     few = ("advise", "--classes", "2", "--rows", "10000", "--features", "few.csv")
     assert "4 rows are too few" in refusal(*few)
+    people = ("advise", "--classes", "2", "--rows", "900", "--persons", "20")
+    assert "20 people are too few" in refusal(*people)
     assert "rare" in refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".7")
     rarest = refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".005")
     assert "1125 rows are simulated, too few for 50 of the rarest class" in rarest
