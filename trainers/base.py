@@ -55,6 +55,8 @@ Fraction = Annotated[float, Field(strict=True, ge=0, lt=1)]
 #: At least 0 and at most 1.
 Weight = Annotated[float, Field(strict=True, ge=0, le=1)]
 Whole = Annotated[int, Field(strict=True, ge=0)]
+#: Seeds of scikit-learn have 32 bits.
+Seed = Annotated[int, Field(strict=True, ge=0, le=4_000_000_000)]
 Count = Annotated[int, Field(strict=True, ge=1)]
 Two = Annotated[int, Field(strict=True, ge=2)]
 Flag = Annotated[bool, Field(strict=True)]

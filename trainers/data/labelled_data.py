@@ -77,6 +77,7 @@ class PublicData:
     test_labels: NDArray[np.int64]
     class_names: tuple[str, ...] | None = None
     held_out_features: Tensor | None = None
+    held_out_places: NDArray[np.intp] | None = None
     preprocessing: Preprocessing = NOTHING
     provenance: FeatureProvenance = NO_OUTSIDE_DATA
     features_folder: Path | None = None
@@ -121,7 +122,8 @@ class PublicData:
 
     def only(self, places: NDArray[np.intp]) -> "PublicData":
         """Return the data with some of the training rows [M]."""
-        return replace(self, train_features=self.train_features[torch.from_numpy(places)])
+        some = self.train_features[torch.from_numpy(places)]
+        return replace(self, train_features=some, held_out_places=None)
 
     @property
     def kind(self) -> FeatureKind:
@@ -158,9 +160,20 @@ class PublicData:
             )
 
     @cached_property
-    def digest_of_training_images(self) -> str:
-        """SHA-256 that an encoder of these images states: 64 hexadecimal digits."""
-        return digest_of_images(self.train_features.cpu().numpy())
+    def digests_of_images(self) -> tuple[str, ...]:
+        """SHA-256 that an encoder of these images may state: 64 hexadecimal digits.
+
+        They are of the training images, and of these with the held-out ones in their old places.
+        """
+        training = self.train_features.cpu().numpy()
+        if self.held_out_features is None or self.held_out_places is None:
+            return (digest_of_images(training),)
+        held_out = self.held_out_features.cpu().numpy()
+        count = len(training) + len(held_out)
+        whole = np.empty((count, *training.shape[1:]), training.dtype)
+        whole[self.held_out_places] = held_out
+        whole[np.setdiff1d(np.arange(count), self.held_out_places)] = training
+        return digest_of_images(training), digest_of_images(whole)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -322,6 +335,7 @@ def set_aside(data: LabelledData, *, share: float, seed: int = 0) -> LabelledDat
         data.public,
         train_features=features[torch.from_numpy(rest)],
         held_out_features=features[torch.from_numpy(out)],
+        held_out_places=out,
     )
     return LabelledData(
         public=public,

@@ -212,11 +212,12 @@ def of_same_images(file: str, data: PublicData, *, key: str) -> ImageEncoder:
         )
     path = existing(file, key=key)
     found = read_whole(path)
-    if found.get("images") != data.digest_of_training_images:
+    if found.get("images") not in data.digests_of_images:
         raise WeightsRefused(
             f"{file} was not trained on exactly the training images of {data.name}, and no record "
-            "would name the outside data; train an encoder on these (`labeldp self-supervise`), or "
-            "use its vectors as features (`labeldp embed`, data.embeddings)"
+            "would name the outside data; train an encoder on these (`labeldp self-supervise`), "
+            "without data.limit and data.hold_out=public, or use its vectors as features "
+            "(`labeldp embed`; data.embeddings, or data.path of your own data)"
         )
     return encoder_of(found, path)
 

@@ -193,8 +193,10 @@ def fit_to_outputs(
     # Some channels pull outputs to the middle: their slope is below 1.
     means = table.probabilities @ table.outputs
     middle = prior @ CENTERS
-    slope = prior @ ((CENTERS - middle) * means) / (prior @ (CENTERS - middle) ** 2)
-    unbiased = middle + (amounts - prior @ means) / slope
+    unbiased = np.full(len(rows), middle)
+    if len(table.outputs) > 1:  # a single one says nothing of its row, and its slope is 0
+        slope = prior @ ((CENTERS - middle) * means) / (prior @ (CENTERS - middle) ** 2)
+        unbiased += (amounts - prior @ means) / slope
     off = unbiased.mean() - 0.5
     error = unbiased.var() / len(rows)
     unbiased -= off * error / (error + _MEAN_VARIANCE)

@@ -144,7 +144,7 @@ def fit_forest(
     model = RandomForestClassifier(
         n_estimators=settings.trees,
         min_samples_leaf=settings.min_samples_leaf,
-        random_state=seed,
+        random_state=seed % 2**32,
         n_jobs=1,
     )
     return model.fit(features.flatten(1).float().numpy(), labels)

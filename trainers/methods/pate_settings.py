@@ -30,9 +30,9 @@ from labeldp.trainers.base import (
     ModelName,
     NonNegative,
     Positive,
+    Seed,
     Share,
     Weight,
-    Whole,
     content_of,
     key,
     settings,
@@ -139,7 +139,7 @@ class EnsembleConfig(_Models):
         250, "Number of teachers (T); with `neighbors`, number of labels that vote on a query (k)."
     )
     queries: Count = key(3000, "Number of training examples that the teachers vote on (Q).")
-    seed: Whole = key(0, "Seed of the shards, the choice of queries and the teachers' training.")
+    seed: Seed = key(0, "Seed of the shards, the choice of queries and the teachers' training.")
     queries_per_label: Count | None = key(
         None,
         "With `neighbors`: largest number of queries that a label votes on and pays for. "

@@ -26,6 +26,7 @@ from labeldp.trainers.base import (
     ModelName,
     NonNegative,
     Positive,
+    Seed,
     Share,
     Two,
     Whole,
@@ -155,7 +156,7 @@ class PriorSettings:
     smoothing: Share = key(
         0.01, "Weight of the uniform distribution in each row, so that no class has probability 0."
     )
-    seed: Whole = key(0, "Seed of k-means and landmarks. It is public.")
+    seed: Seed = key(0, "Seed of k-means and landmarks. It is public.")
     features: FeatureSet = key(
         FeatureSet.AS_THEY_ARE,
         "Features from which the prior is learned: the trial's, or others as in `data.features`.",
@@ -638,7 +639,9 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
         mechanism = self.mechanism(left)
         if self.stages == 1:
             alone = self.prior.source is PriorSource.UNIFORM
-            release = None if alone else (mechanism, self.prior, self.epsilon, self.delta)
+            # It names its labels one by one, so that no other method's request is the same.
+            under = ("by index", mechanism, self.prior, self.epsilon, self.delta)
+            release = None if alone else under
             return PlannedCharge.of(mechanism, release=release, before=before)
         return PlannedCharge.of(
             mechanism, release=(self, seed), releases=self.stages, before=before

@@ -10,6 +10,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -152,12 +153,13 @@ class Training(Trainer):
             self._step = TrainingStep(self._loss_of_batch, self._optimizer, record=self._recorder())
         total = torch.zeros((), device=self.device)
         steps = 0
-        for batch in self._batches():
-            total += self._step(*batch)
-            steps += 1
-            # On an accelerator to look is to wait: there the end of the epoch shows it.
-            if self.device.type == "cpu" and not total.isfinite():
-                break
+        with self._own_draws():
+            for batch in self._batches():
+                total += self._step(*batch)
+                steps += 1
+                # On an accelerator to look is to wait: there the end of the epoch shows it.
+                if self.device.type == "cpu" and not total.isfinite():
+                    break
         mean = float(total) / steps
         if not math.isfinite(mean):
             raise self._diverged()
@@ -170,6 +172,21 @@ class Training(Trainer):
             val_accuracy=self.evaluate(),
             seconds=time.perf_counter() - started,
         )
+
+    @contextmanager
+    def _own_draws(self) -> Iterator[None]:
+        """Let layers of a user's own, such as dropout, draw as the seed and the epoch say.
+
+        They draw from torch's generator, which no state holds. Steps that are recorded draw
+        nothing.
+        """
+        if self._recorder() is not None:
+            yield
+            return
+        cards = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cards):
+            torch.manual_seed(self._generator.initial_seed() + self.epoch_number)
+            yield
 
     def _diverged(self, what: str = "the loss is") -> TrainingDiverged:
         rate = self._optimizer.learning_rate

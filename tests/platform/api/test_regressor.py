@@ -13,7 +13,8 @@ from sklearn.neighbors import KNeighborsRegressor
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from labeldp import LabelPrivateRegressor, SharedVault
-from labeldp.mechanisms.amounts import AmountNoise
+from labeldp.mechanisms.amounts import BINS, CENTERS, AmountChannel, AmountNoise
+from labeldp.trainers.methods.amounts import fit_to_outputs
 from tests.platform.api.asked import refused
 
 pytestmark = pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
@@ -153,3 +154,18 @@ def test_scikit_learns_own_checks(estimator: Any, check: Any) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # one estimator is fitted on many data sets
         check(estimator)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 6])
+def test_a_channel_of_one_output_teaches_its_prior_and_nothing_else(seed: int) -> None:
+    """As where nearly all amounts are small: its slope is 0 but for rounding."""
+    noise = np.random.default_rng(seed).normal(scale=20, size=BINS)
+    prior = np.maximum(np.where(np.arange(BINS), 0, 1e5) + noise, 0) + 1
+    prior /= prior.sum()
+    table = AmountChannel(epsilon=0.9, kind=AmountNoise.LEAST_ERROR).table(prior)
+    assert len(table.outputs) == 1
+    rows = np.random.default_rng(0).normal(size=(80, 2))
+    outputs = np.zeros(len(rows), dtype=np.int64)
+    fitted = fit_to_outputs(Ridge(), rows, outputs, table, prior, of_mean=True, seed=0)
+    found = fitted.predict(rows)
+    assert np.ptp(found) < 1e-6 and abs(found[0] - prior @ CENTERS) < 0.02

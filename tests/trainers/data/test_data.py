@@ -16,8 +16,9 @@ from labeldp.trainers.data.labelled_data import (
     load,
     set_aside,
 )
+from labeldp.trainers.data.splits import digest_of_images
 from tests.real_data import real_data_root
-from tests.trainers.small_data import small_table
+from tests.trainers.small_data import small_images, small_table
 
 
 def public(**changes: object) -> PublicData:
@@ -93,6 +94,15 @@ def test_training_labels_are_not_shown() -> None:
 def a_hundred() -> LabelledData:
     data, labels = small_table(examples=100)
     return LabelledData(public=data, train_labels=labels)
+
+
+def test_an_encoder_of_all_images_goes_with_a_part_of_them() -> None:
+    data, labels = small_images(examples=50)
+    whole = digest_of_images(data.train_features.numpy())
+    part = set_aside(LabelledData(public=data, train_labels=labels), share=0.2).public
+    own = digest_of_images(part.train_features.numpy())
+    assert part.digests_of_images == (own, whole) and data.digests_of_images == (whole,)
+    assert whole not in part.only(np.arange(10)).digests_of_images
 
 
 INFINITE = torch.full((3, 2), torch.inf)

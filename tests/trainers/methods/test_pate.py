@@ -212,6 +212,7 @@ LABELS = (FEATURES[:, 0] + FEATURES[:, 1] > 0).long().numpy() + 2 * (RANDOM.rand
 
 
 def test_a_forest_has_the_bits_of_scikit_learns_and_zeros_for_classes_it_never_saw() -> None:
+    fit_forest(FEATURES, LABELS, settings=ForestSettings(trees=2), seed=2**32)  # 3 students
     forest = fit_forest(FEATURES, LABELS, settings=ForestSettings(trees=11), seed=0)
     ours = EstimatorPredictor(estimator=forest, num_classes=5)
     expected = np.zeros((len(FEATURES), 5), dtype=np.float32)

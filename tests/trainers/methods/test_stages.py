@@ -116,6 +116,8 @@ def test_one_stage_under_other_priors_is_not_one_release_in_the_plan() -> None:
         for seed in (0, 1)
     }
     assert len(plans) == 3
+    convex = ConvexConfig(prior=priors[0]).planned_charge(num_classes=10, seed=0)
+    assert convex.release not in plans, "LP-MST names its labels, so that its request is another"
 
 
 LOGITS = torch.tensor([[0.3, -1.0, 2.0, 0.5]], dtype=torch.float64)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from labeldp.platform.records.mlflow_model import _load_pyfunc
 from labeldp.trainers.methods.pate_settings import (
@@ -19,13 +20,14 @@ from labeldp.trainers.methods.pate_settings import (
 )
 from labeldp.trainers.methods.settings import AlibiConfig
 from labeldp.trainers.models.trained_model import ModelFileError, TrainedModel, load_model
+from labeldp.trainers.settings.trainer import Trainer
 from labeldp.trainers.settings.training import (
     FixMatchConfig,
     LearnerConfig,
     OwnModel,
     OwnModuleMissing,
 )
-from tests.trainers.small_data import SeededVault, small_images, trained
+from tests.trainers.small_data import ON_CPU, SeededVault, small_images, trained
 from tests.trainers.test_methods import PATE
 from tests.trainers.trained_examples import an_origin
 
@@ -44,6 +46,10 @@ class Net(torch.nn.Module):
 
     def forward(self, x):
         return self.head(torch.relu(self.norm(self.hidden(x.flatten(1)))))
+
+class Dropped(Net):
+    def forward(self, x):
+        return super().forward(torch.nn.functional.dropout(x, 0.5, self.training))
 
 class Needy(torch.nn.Module):
     pass
@@ -101,6 +107,28 @@ def test_every_trainer_takes_it(kind: Any, changes: dict[str, Any], here: Path) 
     assert (
         load_model(here / "model", allow_code=NAME).predict_proba(rows) == model.predict_proba(rows)
     ).all()
+
+
+def test_its_dropout_follows_the_seed_and_a_resumed_run_too(here: Path) -> None:
+    public, labels = small_images(examples=200, side=8)
+    config = AlibiConfig(**{**QUICK, "model": f"{NAME}:Dropped"})
+
+    def run(**of: Any) -> Trainer:
+        given = {"data": public, "seed": 1, "performance": ON_CPU, **of}
+        trainer: Trainer = config.start(labels=SeededVault(labels, 3), **given)
+        trainer.epoch()
+        return trainer
+
+    first = run()
+    torch.manual_seed(9)  # whatever ran before
+    again = run()
+    resumed = run(seed=1)
+    resumed.load_state_dict(first.state_dict())
+    for each in (first, again, resumed):
+        each.epoch()
+    found = [each.predict(public.test_features) for each in (first, again, resumed, run(seed=2))]
+    assert (found[0] == found[1]).all() and (found[0] == found[2]).all()
+    assert (found[0] != found[3]).any()
 
 
 def test_a_model_whose_network_is_gone_or_changed_says_so(here: Path) -> None:
