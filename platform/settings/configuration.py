@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import warnings
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, replace
@@ -34,6 +35,7 @@ from labeldp.trainers.base import (
     Flag,
     KeyRefused,
     Positive,
+    Seed,
     Share,
     Text,
     Two,
@@ -56,8 +58,13 @@ LAMBDA = "trainer.lambda"
 #: Keys that ALIBI without noise does not use.
 _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
-#: Keys that name places on one machine, or files to keep, and change no number.
-_LOCAL_KEYS = ("data.root", "data.encoding", "models.keep")
+#: Keys that name places on one machine, or files to keep, and change no number: what is read there
+#: is in the fingerprint, or locked in the vault.
+_LOCAL_KEYS = {
+    "models.keep",
+    *(f"data.{name}" for name in ("root", "encoding", "path", "labels", "embeddings")),
+    *(f"data.{name}" for name in ("test_path", "test_labels")),
+}
 
 #: One label in so many is spoiled by default, for both audits together.
 LABELS_PER_CANARY = 100
@@ -184,20 +191,31 @@ class DataSettings:
         """Give these settings with values of the environment, to read files with.
 
         Configurations, their hashes and records hold references: a secret could be found by its
-        hash. Refusals hide the values too.
+        hash. Refusals and warnings hide the values too.
         """
         texts = [(name, text) for name, text in vars(self).items() if type(text) is str]
+        named = ENVIRONMENT.findall(" ".join(text for _, text in texts))
+        if not named:
+            yield self
+            return
+
+        def hidden(told: Exception | Warning | str) -> str:
+            text = str(told)
+            for name, _ in named:
+                if value := os.environ.get(name, "").rstrip("/"):
+                    text = text.replace(value, f"${{oc.env:{name}}}")
+            return text
+
         try:
             known: dict[str, Any] = {name: ENVIRONMENT.sub(_variable, text) for name, text in texts}
-            yield replace(self, **known)
+            with warnings.catch_warnings(record=True) as told:
+                yield replace(self, **known)
         except (ValueError, OSError) as error:
-            hidden = str(error)
-            for name, _ in ENVIRONMENT.findall(" ".join(text for _, text in texts)):
-                if value := os.environ.get(name, "").rstrip("/"):
-                    hidden = hidden.replace(value, f"${{oc.env:{name}}}")
-            if hidden == str(error):
+            if hidden(error) == str(error):
                 raise
-            raise ConfigurationError(hidden) from None
+            raise ConfigurationError(hidden(error)) from None
+        for each in told:
+            warnings.warn_explicit(hidden(each.message), each.category, each.filename, each.lineno)
 
     @property
     def own_source(self) -> OwnSource:
@@ -419,8 +437,9 @@ class EvaluationSettings:
         None,
         "Epsilon of each trial's `count` or `histogram`. Only held-out labels pay it, so a "
         "trial costs the larger of it and the training's epsilon. Null: 0.05 to 1 for a "
-        "count, by its number of labels, and 1 for a histogram. Only with many trials on one "
-        "release does the default raise the cost of a sweep (docs/epsilon.md).",
+        "count, by its number of labels, and 1 for a histogram; a folder keeps the price of its "
+        "first start. The default raises the cost of a sweep only with many trials on one release, "
+        "or with cheaper trials than those of that start (docs/epsilon.md).",
     )
     checkpoint: Checkpoint = key(
         Checkpoint.LAST,
@@ -539,7 +558,7 @@ class TrialConfig:
     """Everything that decides a trial's numbers."""
 
     method: Text = key("alibi", "Training method. It decides which `trainer` keys exist.")
-    seed: Whole = key(
+    seed: Seed = key(
         0,
         "Seed of training: initial weights, order of batches, augmentation. Noise has a seed "
         "of its own.",

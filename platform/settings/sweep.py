@@ -88,6 +88,9 @@ class Uniform:
 
     def __post_init__(self) -> None:
         _validate.number(low=self.low, high=self.high)
+        # 1 and 1.0 are one axis, and one search.
+        for name in ("low", "high"):
+            object.__setattr__(self, name, float(getattr(self, name)))
         if not -math.inf < self.low < self.high < math.inf:
             raise ValueError(
                 f"{type(self).__name__}({self.low}, {self.high}): low must be below high, both "

@@ -18,7 +18,13 @@ import pandas as pd
 
 from labeldp.mechanisms.auditing import memorization_interval_from_pairs
 from labeldp.platform.cluster import connected
-from labeldp.platform.records.results import close_results, records_in, write_text
+from labeldp.platform.records.results import (
+    TrialRecord,
+    close_results,
+    dumps,
+    records_in,
+    write_text,
+)
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.report.ledger import OF_ALL
 from labeldp.platform.settings.metrics import chosen_by
@@ -95,7 +101,7 @@ def compare(root: Path, *, parts: Sequence[str], confidence: float) -> list[dict
     """
     kept = [
         {
-            (record.variant, repr(sorted(record.point.items()))): record
+            _settings_of(record): record
             for record in records_in(root / name).values()
             if record.finished
         }
@@ -140,6 +146,13 @@ def compare(root: Path, *, parts: Sequence[str], confidence: float) -> list[dict
             }
         )
     return rows
+
+
+def _settings_of(record: TrialRecord) -> str:
+    """Return what trials of one model have in common: all settings but their canaries."""
+    own = ("audit.canaries", "audit.canary_block")
+    same = {key: value for key, value in record.config.items() if key not in own}
+    return dumps([record.variant, record.point, same])
 
 
 def table(rows: Sequence[Mapping[str, Any]]) -> str:

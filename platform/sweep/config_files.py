@@ -139,10 +139,18 @@ def axis_of(kind: str, values: list[Any], argument: str) -> RandomAxis:
 
 def value_of(text: str, argument: str) -> Any:
     """Return the value that a text stands for; a refusal names the `argument` that it is in."""
+    ends = (yaml.ScalarToken, yaml.FlowSequenceEndToken, yaml.FlowMappingEndToken)
     try:
-        return yaml.load(text, Loader)
+        read = [each.end_mark.index for each in yaml.scan(text) if isinstance(each, ends)]
+        value = yaml.load(text, Loader)
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise ConfigurationError(f"{argument!r} has a value that cannot be read") from error
+    if "#" in text[max(read, default=0) :]:
+        raise ConfigurationError(
+            f"{argument!r} has a # behind a space, which begins a comment; write the value in "
+            "quotes of its own, as in key='\"a #1\"'"
+        )
+    return value
 
 
 def sweep_file(name: str) -> Path:

@@ -105,6 +105,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
         refuse_changed(folder.path)
         # All that can be refused by files alone is refused before Ray starts, which takes seconds.
         done = finished_before(folder, options.resume, plan.fingerprint)
+        _check_comparable(done.values(), folder, plan)
         charges = known_ledger(folder, moved=options.moved)
         suggestions = None
         plans = {trial.hash(plan.fingerprint): trial for trial in plan.trials}
@@ -151,6 +152,7 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             budget=budget,
             authority=authority,
         )
+        stack.callback(home.end)  # another sweep may follow on this cluster
         commit = git_commit()
         # A driver that is killed leaves a signature that the next start agrees with.
         sign_folder(folder.path, records=True, only=partial(_lasts, finished=done))
@@ -161,6 +163,12 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             f"{plan.sweep.name}: {plan.cost.trials} trials ({len(skipped)} finished before), "
             f"{plan.cost.releases} releases, results in {folder.path}"
         )
+        stopped = sum(record.stopped_early > 0 for record in skipped.values())
+        if stopped and plan.sweep.stop is None:
+            progress.say(
+                f"an earlier start stopped {stopped} of them early, and they stay so: take another "
+                "folder (--results DIR) to train them to their end"
+            )
         progress.say(f"to follow it on a page: labeldp watch {shlex.quote(str(folder.path))}")
         spoiled = (plan.audit.canaries or 0, plan.audit.coin_canaries or 0)
         features = data.public.provenance
@@ -186,7 +194,6 @@ def opened(plan: Plan, data: LabelledData, *, steps: Steps) -> Iterator[OpenSwee
             progress=progress,
             suggestions=suggestions,
         )
-        home.end()  # another sweep may follow on this cluster
 
 
 # --- earlier starts -------------------------------------------------------------------------------
@@ -241,6 +248,16 @@ def finished_before(
             "--resume auto"
         )
     return {digest: record for digest, record in records.items() if record.finished}
+
+
+def _check_comparable(done: Collection[TrialRecord], folder: ResultsFolder, plan: Plan) -> None:
+    """Refuse to add trials to others that lack the figure that all are compared by."""
+    if lack := sum(plan.choose_by.metric not in record.metrics for record in done):
+        raise ValueError(
+            f"{lack} finished trials in results folder {folder.path} have no "
+            f"{plan.choose_by.words}, by which trials are compared now; choose another folder with "
+            "--results DIR, or another figure with --choose-by"
+        )
 
 
 def known_ledger(folder: ResultsFolder, *, moved: bool) -> Sequence[Charge]:

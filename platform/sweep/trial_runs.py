@@ -37,12 +37,13 @@ TELL_SECONDS = 30.0
 def run(sweep: OpenSweep) -> Recorder:
     """Train the teachers whose votes are missing, run the trials that are left; return records."""
     left = list(sweep.left.values()) if sweep.suggestions is None else list(sweep.plan.trials)
+    ensembles = ensembles_of(left if sweep.unfinished else [])
     # Once in Ray's memory: sent with each batch of teachers it would be copied each time.
-    data = ray.put(sweep.data.public)
+    data = ray.put(sweep.data.public) if ensembles else None
     trained = 0
     reused = 0
     until = time.monotonic() + 60 * (sweep.plan.options.max_minutes or math.inf)
-    for ensemble, performance in ensembles_of(left if sweep.unfinished else []).items():
+    for ensemble, performance in ensembles.items():
         begun = time.monotonic()
         now = train_ensemble(
             TeacherVotes(config=ensemble, performance=performance),

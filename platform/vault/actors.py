@@ -43,7 +43,7 @@ TRIES = 3
 #: taken away, which proves nothing about the batch; one that ends every machine must end itself.
 DEATHS = 10
 #: Until the first actor runs: starting one imports torch on a busy machine.
-START_SECONDS = 600
+START_SECONDS = 900
 #: Progress is printed at most this often.
 _TELL_SECONDS = 10.0
 

@@ -102,3 +102,10 @@ def test_damaged_results_are_refused(door: Door) -> None:
     (door.results / "trials" / "bad.json").write_text('{"hash": ')
     line = door.refuse()
     assert "bad.json can't be read" in line and "move" in line
+
+
+def test_finished_trials_without_the_figure_of_the_comparison_are_refused(door: Door) -> None:
+    ResultsFolder(door.results, sweep="quickstart").keep(a_record())
+    held_out = ("evaluation.held_out_share=.2", "evaluation.estimate=histogram")
+    line = door.refuse(*held_out, "--choose-by", "roc_auc_estimated")
+    assert "1 finished trials" in line and "ROC AUC" in line and "--results DIR" in line

@@ -52,6 +52,8 @@ def test_hash_sees_what_decides_the_numbers_and_nothing_else() -> None:
         with_changes(base, {"data.root": "/elsewhere"}),
         with_changes(base, {"trainer.epsilon": 1}),  # 1.0 it is already
         with_changes(base, {"models.keep": False}),
+        with_changes(base, {"data.path": "/moved/mine.csv"}),
+        with_changes(base, {"data.test_labels": "/moved/labels.npy"}),
     ]
     assert {config_hash(config, data_fingerprint="a") for config in same} == {digest}
     changes: list[dict[str, Any]] = [
@@ -228,6 +230,7 @@ def test_other_types_and_values_beyond_bounds_are_refused(section: Any) -> None:
             bad += [True, "0.5", float("nan")]
             bounds: dict[str, list[float]] = {"above 0": [0, -1], "at least 0": [-1]}
             bounds |= {"at least 1": [0], "at least 2": [1]}
+            bounds |= {"at least 0 and at most 4e+09": [-1, 2**32]}
             bounds |= {"strictly between 0 and 1": [0, 1], "at least 0 and below 1": [-0.1, 1]}
             bounds |= {"at least 0 and at most 1": [-0.1, 1.1], "above 0 and at most 1": [0, 1.1]}
             bad += [float("inf")] + bounds[values.bounds]

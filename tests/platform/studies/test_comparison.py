@@ -284,6 +284,9 @@ def leave_trial(
     folder = ResultsFolder(root / part, sweep=f"small_{part}")
     record = a_record(f"of-{part}", point={"trainer.epsilon": 2.0}, finished=finished)
     folder.keep(record)
+    # Of another start, of other settings at the same point.
+    other = {**record.config, "trainer.epochs": 60 if part == TOGETHER else 5}
+    folder.keep(replace(record, hash=f"zz-{part}", config=other))
     evidence = AttackEvidence(own=own, others=others)
     evidence.write(evidence_path(folder.path, record.hash))
 

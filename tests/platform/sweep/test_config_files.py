@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +48,8 @@ from labeldp.platform.sweep.config_files import (
     sweep_of,
 )
 from labeldp.platform.sweep.plan import as_on_disk, plan_of
+from labeldp.trainers.data.own_data import ColumnsLeftOut
+from labeldp.trainers.data.own_files import HoldOut
 from tests.source_tree import ROOT
 
 
@@ -128,6 +131,15 @@ def test_values_mean_what_they_mean_on_the_command_line(tmp_path: Path) -> None:
     for found in (typed, settings(tmp_path, text)):
         assert [*found.values()] == [*meant.values()]
         assert [type(each) for each in found.values()] == [type(each) for each in meant.values()]
+
+
+@pytest.mark.parametrize("text", ["score #1", "id, phone #", "[a, b] # two", "#5"])
+def test_no_part_of_a_typed_value_is_taken_for_a_comment(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="# behind a space, which begins a comment"):
+        parse_overrides([f"data.drop={text}"])
+    kept = ("a#1", "'score #1'", '["a #1", b]')
+    typed = parse_overrides([f"k{n}={value}" for n, value in enumerate(kept)])
+    assert [*typed.values()] == ["a#1", "score #1", ["a #1", "b"]]
 
 
 def test_later_files_win_and_the_command_line_last_before_references(tmp_path: Path) -> None:
@@ -263,6 +275,13 @@ def test_refusals_name_the_variable_and_not_its_value(
         with pytest.raises(ValueError, match=r"\$\{oc\.env:SECRET\}/x\.csv") as refused:
             as_on_disk(data)
         assert "hunter2" not in str(refused.value)
+    data = replace(data, hold_out=HoldOut.NONE)
+    rows = "".join(f"{place % 7},u{place},{place % 2}\n" for place in range(60))
+    (tmp_path / "hunter2" / "x.csv").write_text(f"a,name,label\n{rows}")
+    with pytest.warns(ColumnsLeftOut) as told:
+        as_on_disk(data)
+    assert "${oc.env:SECRET}/x.csv" in str(told[0].message)
+    assert "hunter2" not in str(told[0].message)
     monkeypatch.delenv("SECRET")
     with pytest.raises(ConfigurationError, match="the environment has no SECRET"):
         as_on_disk(data)

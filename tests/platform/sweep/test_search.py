@@ -150,6 +150,14 @@ def test_equal_values_and_lines_make_one_trial(tmp_path: Path) -> None:
     assert plan.cost.trials == len(handed_out) == len({*handed_out}) == 3
 
 
+def test_an_axis_is_the_same_however_its_numbers_are_written(tmp_path: Path) -> None:
+    names = {
+        a_plan(replace(SWEEP, space={"trainer.learning_rate": axis})).searches[0].id
+        for axis in (LogUniform(1, 2), LogUniform(1.0, 2.0), LogUniform(1e0, 2))
+    }
+    assert len(names) == 1
+
+
 def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path, plan = tmp_path / "search.json", a_plan()
     name = plan.searches[0].id
