@@ -62,8 +62,7 @@ _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 #: is in the fingerprint, or locked in the vault.
 _LOCAL_KEYS = {
     "models.keep",
-    *(f"data.{name}" for name in ("root", "encoding", "path", "labels", "embeddings")),
-    *(f"data.{name}" for name in ("test_path", "test_labels")),
+    *(f"data.{name}" for name in ("root", "encoding", "path", "labels", "test_path", "test_labels")),
 }
 
 #: One label in so many is spoiled by default, for both audits together.
