@@ -75,8 +75,8 @@ def file_of(uri: str) -> Path | None:
 def shown(uri: str) -> str:
     """Return a store's address without its password."""
     # A password may hold any of `:/@`, or be an argument of the address.
-    plain = re.sub(r"(://[^:/@]*):.*@", r"\1:***@", uri)
-    return re.sub(r"(?i)([?&][^=&]*(?:password|secret|token|key)[^=&]*=)[^&]*", r"\1***", plain)
+    plain = re.sub(r"(://[^:/@\s]*):\S*@", r"\1:***@", uri)
+    return re.sub(r"(?i)([?&][^=&]*(?:password|secret|token|key)[^=&]*=)[^&\s]*", r"\1***", plain)
 
 
 def shared_view(metric: str) -> str:

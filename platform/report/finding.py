@@ -83,6 +83,7 @@ def finding(
         attack = _attack(best, metrics) if with_attack else ""
         sentences.append(f"Without privacy the model {_quality(best, len(baselines))}{attack}.")
     private = _of_one_league(point for point in found if math.isfinite(point.epsilon))
+    advice = ""
     if private:
         best, rivals = _nearest(private)
         name = best.variant
@@ -97,9 +98,11 @@ def finding(
             f"At epsilon {shown(best.epsilon, 3)}{delta} {name} {_quality(best, len(rivals))}"
             f"{attack}.{_lottery(rivals)}{_rare(rivals)}{_majority(best, metrics)}{league}"
         )
+        if told := _advice(private, metrics, with_attack=with_attack):
+            advice = told + league
     return Finding(
         sentences=tuple(sentences),
-        advice=_advice(private, metrics, with_attack=with_attack),
+        advice=advice,
         cost=cost,
         spoiled=spoiled,
     )
@@ -115,7 +118,7 @@ def _advice(
     private: Sequence[Point], metrics: Mapping[str, Mapping[str, float]], *, with_attack: bool
 ) -> str:
     """Advise the smallest epsilon that is nearly as good as any, and name the next best."""
-    if not private or _lottery(private):
+    if _lottery(private):
         return ""
     best = max(private, key=lambda point: point.rank)
     # Errors of amounts have units: for them a share of the best.

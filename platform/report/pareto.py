@@ -12,6 +12,7 @@ from typing import Any
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.platform.records.results import TrialRecord, dumps
+from labeldp.platform.settings.configuration import LOCAL_KEYS
 from labeldp.platform.settings.metrics import (
     SCORE_FIGURES,
     ChoiceNoise,
@@ -81,6 +82,7 @@ def points(records: Iterable[TrialRecord], *, choose_by: ChooseBy | None = None)
     for record in finished:
         league = record.features_from.league.words
         settings = without_seeds({**record.config, **record.point})
+        settings = {name: of for name, of in settings.items() if name not in LOCAL_KEYS}
         groups[record.variant, dumps(settings), league].append(record)
     found = [_point(members, by) for members in groups.values()]
     return sorted(

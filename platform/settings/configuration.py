@@ -60,9 +60,14 @@ _OF_NOISE = ("trainer.epsilon", "trainer.delta", "trainer.post_processing")
 
 #: Keys that name places on one machine, or files to keep, and change no number: what is read there
 #: is in the fingerprint, or locked in the vault.
-_LOCAL_KEYS = {
+LOCAL_KEYS = {
     "models.keep",
-    *(f"data.{name}" for name in ("root", "encoding", "path", "labels", "test_path", "test_labels")),
+    "data.root",
+    "data.encoding",
+    "data.path",
+    "data.labels",
+    "data.test_path",
+    "data.test_labels",
 }
 
 #: One label in so many is spoiled by default, for both audits together.
@@ -741,7 +746,7 @@ def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
     The place of the data does not count; `data_fingerprint` of the public features does. So does
     what is in the file of an encoder, and not its name.
     """
-    flat = {name: value for name, value in flatten(config).items() if name not in _LOCAL_KEYS}
+    flat = {name: value for name, value in flatten(config).items() if name not in LOCAL_KEYS}
     for name, value in flat.items():
         if name.endswith(".encoder") and value is not None:
             flat[name] = content_of(value)  # a missing file is refused with its path

@@ -27,6 +27,7 @@ from labeldp.platform.records.results import (
 )
 from labeldp.platform.records.tracking_address import default_uri
 from labeldp.platform.report.ledger import OF_ALL
+from labeldp.platform.settings.configuration import LOCAL_KEYS
 from labeldp.platform.settings.metrics import chosen_by
 from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.driver import run_sweep
@@ -149,8 +150,12 @@ def compare(root: Path, *, parts: Sequence[str], confidence: float) -> list[dict
 
 
 def _settings_of(record: TrialRecord) -> str:
-    """Return what trials of one model have in common: all settings but their canaries."""
-    own = ("audit.canaries", "audit.canary_block")
+    """Return what trials of one model have in common: all that decides it but their canaries.
+
+    The price of a count is each folder's own.
+    """
+    own = {*LOCAL_KEYS, "audit.canaries", "audit.canary_block", "audit.coin_canaries"}
+    own |= {"evaluation.epsilon"}
     same = {key: value for key, value in record.config.items() if key not in own}
     return dumps([record.variant, record.point, same])
 

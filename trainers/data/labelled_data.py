@@ -64,6 +64,7 @@ class PublicData:
         test_labels: Public labels, int64 [M]; none likewise.
         held_out_features: Of examples whose labels nobody trains on and nobody sees, which accuracy
             is estimated on [H, ...]; None where there are none.
+        held_out_places: Their places among all examples [H], if these are known.
         preprocessing: Turns raw rows into these features, fitted on public
             features alone; without steps, rows are taken as they are.
         features_folder: Where features that are computed of these are kept; None for nowhere.

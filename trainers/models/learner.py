@@ -10,7 +10,7 @@ import math
 import time
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -173,20 +173,9 @@ class Training(Trainer):
             seconds=time.perf_counter() - started,
         )
 
-    @contextmanager
-    def _own_draws(self) -> Iterator[None]:
-        """Let layers of a user's own, such as dropout, draw as the seed and the epoch say.
-
-        They draw from torch's generator, which no state holds. Steps that are recorded draw
-        nothing.
-        """
-        if self._recorder() is not None:
-            yield
-            return
-        cards = [self.device] if self.device.type == "cuda" else []
-        with torch.random.fork_rng(devices=cards):
-            torch.manual_seed(self._generator.initial_seed() + self.epoch_number)
-            yield
+    def _own_draws(self) -> AbstractContextManager[None]:
+        """Seed what a user's own layers draw from; networks of ours draw nothing there."""
+        return nullcontext()
 
     def _diverged(self, what: str = "the loss is") -> TrainingDiverged:
         rate = self._optimizer.learning_rate
@@ -308,6 +297,24 @@ class Classifying(Training):
             average=self._average,
             **descent,
         )
+
+    @contextmanager
+    def _own_draws(self) -> Iterator[None]:
+        """Let layers of a user's own, such as dropout, draw as the seed and the epoch say.
+
+        They draw from torch's generator, which no state holds, and which threads share.
+        """
+        if isinstance(self._predictor.settings.model, ModelName):
+            yield
+            return
+        seed = self._generator.initial_seed() + self.epoch_number
+        cards = [self.device] if self.device.type == "cuda" else []
+        with torch.random.fork_rng(devices=cards):
+            torch.default_generator.manual_seed(seed)
+            if cards:
+                with torch.cuda.device(self.device):
+                    torch.cuda.manual_seed(seed)
+            yield
 
     def _logits(self, inputs: Tensor) -> Tensor:
         return logits_of(self.network, inputs, self.performance)

@@ -182,6 +182,12 @@ def test_seeds_are_averaged_and_the_worst_epsilons_kept() -> None:
     assert (found.point, found.hashes) == ((("trainer.epsilon", 1.0),), ("0", "1"))
 
 
+def test_seeds_before_and_after_data_moved_make_one_point() -> None:
+    one = a_record(epsilon=2.0)
+    moved = replace(one, hash="b", config={**one.config, "data.path": "/moved.csv", "seed": 1})
+    assert len(points([one, moved])) == 1
+
+
 @pytest.mark.parametrize("key", ["trainer.epsilon", "trainer.learning_rate"])
 def test_commands_that_each_fix_a_setting_make_points_of_their_own(key: str) -> None:
     one = a_record(epsilon=2.0, accuracy=0.9)

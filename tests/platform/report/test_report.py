@@ -486,6 +486,7 @@ def test_one_epsilon_and_one_league_are_compared() -> None:
     assert found.sentences[0].startswith("At epsilon 1 ALIBI is 80.0% accurate")
     assert found.sentences[0].endswith("League: no outside data; others are not compared with it.")
     assert found.advice.startswith("Use ALIBI at epsilon 1") and "encoder" not in found.advice
+    assert found.advice.endswith("League: no outside data; others are not compared with it.")
     assert "Use ALIBI, encoder" in finding([strong]).advice
 
 

@@ -283,7 +283,9 @@ def leave_trial(
 ) -> None:
     folder = ResultsFolder(root / part, sweep=f"small_{part}")
     record = a_record(f"of-{part}", point={"trainer.epsilon": 2.0}, finished=finished)
-    folder.keep(record)
+    # The number of coins follows from that of canaries, and data may move between two starts.
+    kept = {"data.root": part, "audit.coin_canaries": len(own), "evaluation.epsilon": 1 / len(own)}
+    folder.keep(replace(record, config={**record.config, **kept}))
     # Of another start, of other settings at the same point.
     other = {**record.config, "trainer.epochs": 60 if part == TOGETHER else 5}
     folder.keep(replace(record, hash=f"zz-{part}", config=other))
