@@ -15,7 +15,7 @@ install: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt
 	@$(PYTHON) -c 'import sys; v = sys.version_info[:2]; sys.exit(0 if (3, 11) <= v < (3, 14) else "labeldp needs Python 3.11 to 3.13, but %s is %d.%d: make PYTHON=python3.11" % (sys.executable, *v))'
-	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip --version > /dev/null 2>&1 || $(PYTHON) -m venv $(VENV)
 	infra/install.sh $(VENV)
 	touch $@
 

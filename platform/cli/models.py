@@ -34,6 +34,7 @@ from labeldp.trainers.data.files import first_line, open_regular, replacing
 from labeldp.trainers.data.labelled_data import load
 from labeldp.trainers.data.preprocessing import Columns, Numbers, Preprocessing
 from labeldp.trainers.data.splits import FeatureProvenance, checked_record
+from labeldp.trainers.data.tables import delimiter_of
 from labeldp.trainers.encoders import embedding
 from labeldp.trainers.encoders.encoder import EncoderRequest
 from labeldp.trainers.encoders.image_encoder import (
@@ -160,7 +161,7 @@ def read_rows(address: str, preprocessing: Preprocessing) -> pd.DataFrame | NDAr
     with open_regular(path) as opened, TextIOWrapper(opened, "utf-8-sig") as lines:
         try:
             first = next(filter(str.strip, lines), "")
-            mark = max(",;\t", key=first.count)
+            mark = delimiter_of(first)
             header = 0 if _names_columns(next(csv.reader([first], delimiter=mark), [])) else None
             lines.seek(0)
             table = pd.read_csv(lines, header=header, sep=mark, skipinitialspace=True)

@@ -246,6 +246,8 @@ def column_values(name: str, column: Any) -> NDArray[Any]:
 
     A missing value is NaN, NaT or None. Decimals become numbers.
     """
+    if isinstance(column, list | tuple) and any(isinstance(each, str) for each in column):
+        column = np.array(column, dtype=object)  # as a DataFrame has it, blanks and all
     if hasattr(column, "combine_chunks"):  # Arrow's
         column = column.to_pandas(date_as_object=False)
     array = array_of(column)
@@ -454,7 +456,8 @@ def named_columns(rows: object, *, names: Sequence[str]) -> dict[str, NDArray[An
         raise RowsRefused(
             f"rows have no column {missing[0]!r}, which the training rows had; {hint}"
         )
-    if further := [name for name in found if name not in names]:
+    known = set(names)
+    if further := [name for name in found if name not in known]:
         warnings.warn(
             f"ignored {len(further)} column(s) that the model does not use: {_listed(further)}",
             ColumnsIgnored,

@@ -358,15 +358,19 @@ class Numbers(Step):
         if form := self.form or (ISO if self.dates else ""):
             rows = {name: _as_written(name, column, form) for name, column in rows.items()}
         width = len(self.mean)
-        matrix = matrix_of(rows, width=width, names=self.names)
-        refuse_infinite(matrix, what=what, names=self.names)
+        names = self.names
+        matrix = matrix_of(rows, width=width, names=names)
+        refuse_infinite(matrix, what=what, names=names)
         result = np.empty((len(matrix), *self.shape), dtype=self.dtype)
         for some, target in zip(chunks(matrix), chunks(result), strict=True):
             gaps = np.isnan(some)
             if gaps.any():
                 some = np.where(gaps, self.median.astype(some.dtype), some)
-            target[:, :width] = (some - self.mean) / self.std
+            with np.errstate(over="ignore"):
+                target[:, :width] = (some - self.mean) / self.std
             target[:, width:] = gaps[:, self.indicated]
+        # Finite, and beyond what a feature can be: fill values such as 1e36.
+        refuse_infinite(result[:, :width], what=f"{what} in units of training rows:", names=names)
         return result
 
     @property
@@ -461,6 +465,11 @@ class Categories(Step):
         column = _as_text(name, column)
         one_hot = np.zeros((len(column), *self.shape), dtype=np.float32)
         place = {category: number for number, category in enumerate(self.categories)}
+        plain = {category.lower(): number for category, number in place.items()}
+        if plain.keys() <= {"true", "false"} and len(plain) == len(place):
+            # Truth values are written TRUE, true and True by one program and another.
+            place = plain
+            column = np.array([text and text.lower() for text in column], dtype=object)
         places = np.fromiter((place.get(text, -1) for text in column), np.int64, len(column))
         known = np.flatnonzero(places >= 0)
         one_hot[known, places[known]] = 1

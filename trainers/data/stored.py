@@ -10,6 +10,7 @@ import io
 import json
 import zlib
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import Any, ClassVar, Self
@@ -73,6 +74,12 @@ class Stored:
     @classmethod
     def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         given: dict[str, Any] = {}
+        # By part: of thousands of columns, each would look through the arrays of all.
+        parts: dict[str, dict[str, Any]] = defaultdict(dict)
+        for name, array in arrays.items():
+            field, _, rest = name.partition(".")
+            place, _, its = rest.partition(".")
+            parts[f"{field}.{place}"][its] = array
         for each in fields(cls):  # type: ignore[arg-type]
             if each.name == cls.kept:
                 given[each.name] = unpacked(arrays["skops"])
@@ -80,7 +87,7 @@ class Stored:
             of = arrays[each.name] if each.name in arrays else described[each.name]
             if isinstance(of, list):
                 of = tuple(
-                    Stored.restored(part, below(arrays, f"{each.name}.{place}"))
+                    Stored.restored(part, parts[f"{each.name}.{place}"])
                     if isinstance(part, Mapping)
                     else part
                     for place, part in enumerate(of)

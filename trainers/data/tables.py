@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.columns import MISSING, MISSING_WORDS, forms_in, number_in
+from labeldp.trainers.data.columns import MISSING, MISSING_WORDS, forms_in, number_in, values_in
 from labeldp.trainers.data.files import (
     ANY_SIZE,
     DataFileError,
@@ -70,7 +70,7 @@ def csv_table(
         content = _saved_as_csv(opened, file) if workbook else opened.read()
     content = _utf8(content, encoding, file)
     header = re.split(rb"[\r\n]", content, maxsplit=1)[0]
-    delimiter = max(",;\t", key=lambda mark: header.count(mark.encode()))
+    delimiter = delimiter_of(header.decode())
     check_width(file, header.count(delimiter.encode()) + 1)
     try:
         table = csv.read_csv(
@@ -108,6 +108,11 @@ def csv_table(
     return table
 
 
+def delimiter_of(header: str) -> str:
+    """Return which of comma, semicolon and tab is most frequent in a line, outside of quotes."""
+    return max(",;\t", key=re.sub('"[^"]*"', "", header).count)
+
+
 def check_width(file: Path, columns: int) -> None:
     """Refuse a table of too many columns, each of which is read and checked by itself."""
     if columns > MOST_COLUMNS:
@@ -119,11 +124,12 @@ def check_width(file: Path, columns: int) -> None:
 
 def refuse_twice(names: Sequence[str], file: Path | str, *, shown: bool = True) -> None:
     """Refuse two columns of one name; `shown` unless the names may be a row with a label."""
+    first: dict[str, int] = {}
     for place, name in enumerate(names):
-        if name in names[:place]:
+        if first.setdefault(name, place) != place:
             which = f" ({name!r})" if shown else ""
             raise DataFileError(
-                f"{file} has two columns of one name{which}: columns {names.index(name) + 1} and "
+                f"{file} has two columns of one name{which}: columns {first[name] + 1} and "
                 f"{place + 1}; give each column its own name"
             )
 
@@ -143,10 +149,12 @@ def _refuse_row_as_header(table: "pyarrow.Table", file: Path, *, secret: Sequenc
             continue
         if types.is_string(table.column(place).type):
             found.append(compute.index(table.column(place), name).as_py() >= 0)
-        elif not forms_in([name]):
+        elif not (forms := forms_in([name])):
             return
         else:
-            numbers.append((number_in(name) or (0.0, ""))[0])
+            known = number_in(name)
+            date = 0.0 if known else float(values_in([name], forms[0]).astype(np.int64)[0])
+            numbers.append(known[0] if known else date)
     steps = np.sign(np.diff(numbers))
     named = (steps > 0).all() or (len(steps) > 1 and (steps < 0).all())
     if (any(found) or not named) if numbers else (found and all(found)):

@@ -40,9 +40,9 @@ from labeldp.trainers.settings.training import OwnModuleMissing
 FORMAT = 1
 DESCRIPTION = "model.json"
 ARRAYS = "model.safetensors"
-#: A description holds categories of text columns, a few megabytes at most. In memory each of its
-#: bytes takes up to 32.
-_MOST_BYTES = 16_000_000
+#: A description holds categories of text columns: a thousand of ten thousand characters each in
+#: one. In memory each of its bytes takes up to 32.
+_MOST_BYTES = 128_000_000
 _MODEL = "model"
 _PREPROCESSING = "preprocessing"
 
@@ -237,7 +237,9 @@ class TrainedModel:
         }
         # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
         # would have its quotation marks escaped.
-        text = json.dumps(described, indent=1).replace('"epsilon": Infinity', '"epsilon": 1e999')
+        text = json.dumps(described, indent=1).replace(
+            '"epsilon": Infinity', '"epsilon": 1e999'
+        )
         return {ARRAYS: packed, DESCRIPTION: f"{text}\n".encode()}
 
     def save(self, folder: str | os.PathLike[str]) -> None:

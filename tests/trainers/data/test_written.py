@@ -251,6 +251,8 @@ WITH_HEADER = [
     "4000.5,3999.5,3998.5\n" + "".join(f"{i},{i / 2},{i / 3}\n" for i in ROWS),
     "a,b\n" + "".join(f"{'abc'[i % 3]},{i}\n" for i in ROWS),
     "size,7\n" + "".join(f"{i / 3},{i}\n" for i in ROWS),
+    "2024-01-01,2024-01-02,2024-01-03\n" + "".join(f"{i},{i / 2},{i / 3}\n" for i in ROWS),
+    '"Preis, netto";"Menge, kg"\n' + "".join(f"{i},5;{i}\n" for i in ROWS),
 ]
 
 
@@ -373,3 +375,23 @@ def test_the_two_parties_read_files_by_the_same_rules(
     one, two = (pd.read_csv(f"{name}-found.csv") for name in ("one", "two"))
     assert two.prediction.tolist() == ["+", "-"]
     assert one.iloc[0].tolist() == two.iloc[1].tolist()
+
+
+@pytest.mark.parametrize("values", [["TRUE", "FALSE"], ["true", "false"], [True, False]])
+def test_truth_values_are_the_same_however_they_are_written(values: list[Any]) -> None:
+    for learned in ([True, False], ["TRUE", "FALSE"]):
+        step = Columns.fit(pd.DataFrame({"a": learned * 8}))
+        found = step(pd.DataFrame({"a": values * 8}))
+        assert (found == step(pd.DataFrame({"a": learned * 8}))).all() and found.any()
+
+
+def test_lists_are_read_as_a_frame_is(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"city": ["Bern", "Rome", ""] * 4, "price": ["$5", "$6", ""] * 4})
+    step = Columns.fit(frame)
+    assert (step(frame.to_dict("list")) == step(frame)).all()
+
+
+def test_numbers_beyond_what_a_feature_can_be_are_refused() -> None:
+    step = Columns.fit(pd.DataFrame({"a": [0.01, 0.02, 0.03]}))
+    with pytest.raises(ValueError, match="in units of training rows: row 1, column 'a' is inf"):
+        step(pd.DataFrame({"a": [0.01, 9.97e36]}))
