@@ -37,7 +37,7 @@ from labeldp.mechanisms.randomness import LATTICE
 Persons = NDArray[np.intp]
 
 #: A number, however it is written: 007 and 7.0 are the name 7. 1e3 may be a name of its own.
-_NUMBER = re.compile(r"\+?(-?)0*([0-9]+)(?:\.0*|(\.[0-9]*[1-9])0*)?")
+_NUMBER = re.compile(r"\+?(-?)0*(0|[1-9][0-9]*)(?:\.0*|(\.[0-9]*[1-9])0*)?")
 #: Large floats, and numbers that a spreadsheet abridged, as text.
 _ROUNDED = re.compile(r"\s*[+-]?(\d[eE]\+\d+|\d[.,]\d+[eE]\+?\d+|(9\d{15}|\d{17,})\.0*)\s*")
 _MIDNIGHT = re.compile(r"([0-9]{4}-[0-9]{2}-[0-9]{2})[T ]00:00(:00(\.0+)?)?(Z|\+00:00)?")

@@ -121,10 +121,14 @@ class LabelRelease:
         `logits` [B, K] are the model's for the rows `rows` [B], whole numbers from 0.
         """
         places = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
-        if self.kept is None:  # of the batch alone
+        # Of the batch alone.
+        if self.kept is None:
             known = self.mechanism.log_likelihood(self.values[places])
         else:
-            known = self.log_likelihood[places]
+            at = np.searchsorted(self.kept, places).clip(max=len(self.kept) - 1)
+            has = self.kept[at] == places
+            known = np.zeros((len(places), len(self.classes)))
+            known[has] = self.mechanism.log_likelihood(self.values[at[has]])
         evidence = logits.new_tensor(known)
         return -(logits.log_softmax(1) + evidence).logsumexp(1).mean()
 

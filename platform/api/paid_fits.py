@@ -101,7 +101,10 @@ _MACHINERY = ("sklearn.base", "sklearn.utils")
 #: Methods whose estimator a frame shows, unless it hides it.
 _FITS = ("fit", "fit_predict", "fit_transform", "partial_fit")
 #: They pickle what goes to workers.
-_SENDING = ("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed")
+_SENDING = (
+    *("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed"),
+    "ray.cloudpickle",
+)
 
 
 def handed_labels(model: object, *, cloned: bool) -> "FitAccount":
@@ -637,7 +640,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             module.startswith(_SENDING) for module, _ in _frames(sys._getframe(1))
         ):
             LEDGER.sent = True
-        if "_account" in state:
+        # A copy by the module `copy` stays here, and counts later fits as this does.
+        if "_account" in state and next(_frames(sys._getframe(1)))[0] != "copy":
             state["_account"] = self._account.copied(delta=self.delta)
         if "audit_" in state and not self.private_.pickled:
             kept = {k: v for k, v in self.audit_.items() if not isinstance(v, float)}

@@ -22,6 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
+from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.accuracy_estimate import CoverageChoice
 from labeldp.mechanisms.amounts import to_levels
 from labeldp.platform.api import fitting
@@ -58,7 +59,8 @@ class PredictionSets(PaysForLabels):
             `LabelPrivateClassifier`.
     """
 
-    delta = 0.0
+    #: Of totals with other fits: its own price is pure.
+    delta = USUAL_DELTA
 
     model: Any
     epsilon: float = 1.0

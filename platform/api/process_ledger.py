@@ -89,7 +89,7 @@ class People:
         return cls(
             rows=row_digests(rows),
             names=named,
-            unknown=named is None and (transformed or _centered(rows)),
+            unknown=transformed or _centered(rows),
             persons=persons,
         )
 
@@ -125,8 +125,9 @@ class People:
         and once with each row that was there under another one, or without a name: the second
         array is of these alone.
         """
-        # Rows that can't be recognized may be any rows.
-        unknown = self.unknown or fit.unknown
+        # Rows that can't be recognized may be any rows, unless names tell.
+        both = self.names is not None and fit.names is not None
+        unknown = (self.unknown or fit.unknown) and not both
         found = np.full(len(self.rows), True) if unknown else np.isin(self.rows, fit.rows)
         named = np.zeros(len(self.rows), dtype=bool)
         if self.names is not None and fit.names is not None:

@@ -200,6 +200,24 @@ def test_the_total_of_a_cross_validation_is_right_in_a_pipeline() -> None:
     assert validated(SharedVault(), params=rows) == 4.0
 
 
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+def test_names_within_a_pipeline_do_not_hide_a_fit_without_names() -> None:
+    rows = np.random.default_rng(0).normal(size=X.shape) + 3
+    quick(epsilon=2.0).fit(rows, Y)
+    pipeline = make_pipeline(StandardScaler(), quick(epsilon=1.0))
+    pipeline.fit(rows, Y, labelprivateclassifier__rows=np.arange(len(X)))
+    assert pipeline[-1].total_epsilon_ == 3.0
+
+
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_in_this_process_counts_later_fits(copied: Callable[[Any], Any]) -> None:
+    model = quick(epsilon=1.0).fit(X, Y)
+    best = copied(model)
+    quick(epsilon=2.0).fit(X, Y)
+    assert best.total_epsilon_ == model.total_epsilon_ == 3.0
+
+
 def linear(**parameters: Any) -> LabelPrivateClassifier:
     """A fit of little time, at epsilon 1."""
     return quick(

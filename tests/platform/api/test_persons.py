@@ -1,5 +1,6 @@
 """Several labels per person: what a whole release reveals of a person, and what is counted."""
 
+import time
 from datetime import date
 from decimal import Decimal
 from typing import Any
@@ -186,6 +187,11 @@ def test_no_labels_reveal_more(method: str, most: int, seen: Seen) -> None:
     logits = torch.randn(ROWS, CLASSES, requires_grad=True)
     release.loss(logits, torch.arange(ROWS)).backward()
     assert logits.grad is not None and np.allclose(logits.grad[left_out], 0, atol=1e-8)
+    batch = np.random.default_rng(0).permutation(ROWS)[:9]
+    some = logits.detach()[batch]
+    scores = some.log_softmax(1) + torch.tensor(release.log_likelihood[batch])
+    expected = float(-scores.logsumexp(1).mean())
+    assert float(release.loss(some, batch)) == pytest.approx(expected, rel=1e-5)
 
 
 def both_tables() -> tuple[pd.DataFrame, pd.DataFrame]:
@@ -269,6 +275,13 @@ def test_rounds_of_a_party_add_up_as_one_persons() -> None:
 )
 def test_a_name_is_one_however_it_is_written(one: Any, other: Any) -> None:
     assert normal_name(one) == normal_name(other) == class_name(one) != ""
+
+
+def test_a_name_of_zeros_is_read_in_one_pass() -> None:
+    """The other party writes ids: from every split of the zeros this would take ten seconds."""
+    started = time.process_time()
+    assert normal_name("0" * 20_000 + "-1").endswith("-1")
+    assert time.process_time() - started < 2
 
 
 def test_names_of_several_people_stay_apart() -> None:

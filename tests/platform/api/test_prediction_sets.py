@@ -56,6 +56,17 @@ def test_a_vault_reads_an_equal_choice_again_and_tokens_are_looked_up() -> None:
     assert (fits[0].epsilon_, vault.epsilon()) == (2.0, 3.0)
 
 
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+def test_the_total_beside_noise_at_a_delta_has_a_bound() -> None:
+    vault = labeldp.SharedVault(labels=CLASSES[:1500], classes=["low", "middle", "top"])
+    model = labeldp.LabelPrivateClassifier("moment_labels", epsilon=1.0, vault=vault)
+    model.fit(X[:500], vault.tokens[:500])
+    sets = labeldp.PredictionSets(MODEL, epsilon=1.0, vault=vault)
+    sets.fit(X[500:1500], vault.tokens[500:1500])
+    assert (sets.epsilon_, sets.delta_) == (1.0, 0.0)
+    assert (sets.total_epsilon_, sets.total_delta_) == pytest.approx((1.0, 1e-5), rel=1e-6)
+
+
 class Swapped:
     """The model with its classes in another order, named as a saved model names them."""
 
