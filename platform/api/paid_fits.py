@@ -102,7 +102,11 @@ _MACHINERY = ("sklearn.base", "sklearn.utils")
 _FITS = ("fit", "fit_predict", "fit_transform", "partial_fit")
 #: They pickle what goes to workers.
 _SENDING = (
-    *("joblib.externals.loky", "joblib.pool", "multiprocessing", "concurrent", "distributed"),
+    "joblib.externals.loky",
+    "joblib.pool",
+    "multiprocessing",
+    "concurrent",
+    "distributed",
     "ray.cloudpickle",
 )
 

@@ -47,7 +47,7 @@ from labeldp.platform.api.party_files import (
     write_folder,
 )
 from labeldp.platform.api.process_ledger import line_of, text_digests
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, kept_fits, names_in
+from labeldp.platform.vault.shared_vault import PublicSide, SharedVault, names_in
 from labeldp.platform.vault.signing import sign_folder
 from labeldp.trainers.data.columns import MISSING, class_name, class_places
 from labeldp.trainers.data.tables import QueriedLabels
@@ -365,7 +365,8 @@ class _Question:
             # Under the lock, and after all refusals: a relabeled vault draws everything anew.
             if self.relabel:
                 shared.relabel()
-            own = self.locked_away(shared.store(self.side))
+            store = shared.store(self.side)
+            own = self.locked_away(store)
             for part, indices in self.progress(self.parts, "draws"):
                 public, length, shares = part.public(self.groups)
                 release = own.release(mechanism, *public, indices=indices, noise=SecureEntropy())
@@ -382,7 +383,7 @@ class _Question:
                     "mechanism": type(mechanism).__name__,
                     "parameters": parameters_of(mechanism),
                     "length": length,
-                    "ledger": shared.mark(release.key),
+                    "ledger": shared.mark(store, release.key),
                     **({"pairs": True} if part.pairs else {}),
                 }
                 arrays = {"values": compact(release.values)}
@@ -499,7 +500,11 @@ def answer(
     )
     shared = vault if isinstance(vault, SharedVault) else None
     place = Path(shared.name if shared else str(vault)).expanduser().absolute()
-    if vault_is_guessed and shared is None and not kept_fits(place):
+    guessed = vault_is_guessed and shared is None
+    # An empty folder stays as it is if the request is refused.
+    if shared is None and (place / "fits").is_dir():
+        shared = SharedVault(place, moved=moved)
+    if guessed and not (shared and shared.charges()):
         _refuse_second_ledger(question.side, place)
     if shared is None and place.exists():
         shared = SharedVault(place, moved=moved)
@@ -573,7 +578,8 @@ def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
     """Refuse a new vault beside one that knows these people: nobody would add up the two."""
     # Of persons, `values` are digests of their ids, as exact as a float.
     own = [text_digests(side.names.tolist()), *([] if side.values is None else side.values[:1])]
-    for other in sorted(place.parent.glob("*/fits")):
+    # Its own names have paid nothing: a command may have been killed before its first release.
+    for other in sorted({*place.parent.glob("*/fits")} - {place / "fits"}):
         names, values = names_in(other.parent)
         theirs = np.concatenate([text_digests(names), values])
         common = np.intersect1d(np.concatenate(own).astype(float), theirs.astype(float))

@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -169,6 +169,7 @@ class SharedVault:
         #: Its name in a process's ledger: an address may be another vault's later.
         self.name = str(self.folder or f"memory {secrets.token_hex(8)}")
         self._memory: dict[str, _Place] = {}
+        self._sides: dict[Path, PublicSide] = {}
         self._relabeled = 0
         self._lock = threading.RLock()
         self._process = os.getpid()
@@ -323,10 +324,12 @@ class SharedVault:
         if missing := not_among(lines, self._lines()):
             self._refuse_or_charge(missing, list(self._places()))
 
-    def mark(self, key: str) -> dict[str, str]:
-        """Return what a release that goes out says of its line here; nothing if in memory."""
-        found = (line.digest for line in self._lines() if line.key == key)
-        return {"vault": str(self.id), "line": next(found)} if self.folder else {}
+    def mark(self, store: ReleaseStore, key: str) -> dict[str, str]:
+        """Return what a release that goes out says of its line in a store; nothing if in memory."""
+        if not isinstance(store, SqliteStore):
+            return {}
+        (line,) = (line.digest for line in store.lines() if line.key == key)
+        return {"vault": str(self.id), "line": line}
 
     @contextmanager
     def alone(self) -> Iterator[None]:
@@ -338,8 +341,14 @@ class SharedVault:
             with self._lock:
                 yield
             return
-        # Longer than any release takes. An answer to two parties holds it for all parts.
-        with FileLock(self.folder / "lock", timeout=600):
+        try:
+            # Longer than any release takes. An answer to two parties holds it for all parts.
+            held = FileLock(self.folder / "lock", timeout=600).acquire()
+        except Timeout as error:
+            raise ValueError(
+                f"another process releases from {self.folder}; wait for it, or end it"
+            ) from error
+        with held:
             refuse_changed(self.folder)  # before a release, and not after it
             yield
             sign_folder(self.folder, records=True)
@@ -394,13 +403,14 @@ class SharedVault:
                 known = self._memory if create else dict(self._memory)
                 return known.setdefault(name, (side, MemoryStore()))[1]
         folder = self.folder / "fits" / name
-        if not create and not (folder / "fit.json").exists():
+        if not create and not (folder / "vault.db").exists():
             return MemoryStore()
         return self._made(folder, side)
 
     def _made(self, folder: Path, side: PublicSide) -> SqliteStore:
         inner_folder(folder)
-        if not (folder / "fit.json").exists():
+        # One that is not whole has no lines, or they were charged to everybody (`_places`).
+        if not self._is_whole(folder):
             for name in ("people", "values"):
                 if (array := getattr(side, name)) is not None:
                     with replacing(folder / f"{name}.npy") as file:
@@ -411,6 +421,18 @@ class SharedVault:
             with replacing(folder / "fit.json") as file:
                 file.write(json.dumps(facts).encode())
         return self._opened(folder)
+
+    def _is_whole(self, folder: Path) -> bool:
+        """Whether the public side of a fit is in its folder, as it was written."""
+        with suppress(StoreUnusable):
+            return (folder / "fit.json").exists() and bool(self._side_of(folder))
+        return False
+
+    def _side_of(self, folder: Path) -> PublicSide:
+        """Return the public side of a fit, read once: it never changes, and has many people."""
+        if folder not in self._sides:
+            self._sides[folder] = _side_of(folder)
+        return self._sides[folder]
 
     def _opened(self, folder: Path) -> SqliteStore:
         try:
@@ -450,7 +472,7 @@ class SharedVault:
             if vault not in (None, self.id):  # the id was edited
                 known = list({*known, *witness.of_vault(str(vault), at=self.folder)})
             try:
-                places.append((_side_of(folder), store))
+                places.append((self._side_of(folder), store))
             except StoreUnusable as error:  # nobody knows whose the lines of this fit are
                 unusable = error
                 known += store.lines()
@@ -479,6 +501,12 @@ class SharedVault:
     def _refuse_other_persons(self, side: PublicSide) -> None:
         """Refuse persons that others in the vault can't be added up with."""
         for other, _ in self._places():
+            if side.grouping and other.rows.startswith("lost ") and not other.grouping:
+                raise ValueError(
+                    "this vault has lost fits that may have counted single labels, which do not "
+                    "bound what a person has paid; nothing was released. Take another vault "
+                    "(vault= or --vault), and add the costs of this one"
+                )
             same_rows = other.rows == side.rows and other.grouping != side.grouping
             if bool(other.grouping) != bool(side.grouping) or same_rows:
                 unit = "persons" if other.grouping else "single labels"

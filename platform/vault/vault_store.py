@@ -235,7 +235,10 @@ class SqliteStore:
             with database(self.path) as connection:
                 # The write lock before the question, so that nobody adds a line between both.
                 connection.execute("BEGIN IMMEDIATE")
-                if lines != connection.execute("SELECT count(*) FROM charges").fetchone()[0]:
+                (count,) = connection.execute("SELECT count(*) FROM charges").fetchone()
+                if lost := self._lines[count:]:  # an earlier state was put back meanwhile
+                    raise StoreUnusable(behind(self.path, lost))
+                if lines != count:
                     return False
                 first = content[:_PART_BYTES]
                 connection.execute("INSERT INTO releases VALUES (?, ?)", (charge.key, first))
@@ -296,7 +299,7 @@ class KeptLedger:
     """
 
     path: Path
-    vault: str = ""  # id of the store; empty where `path` is not there
+    vault: str = ""  # id of the store; empty where `path` is not there, or has no tables
     labels: str = field(default="", repr=False)
     charges: tuple[Charge, ...] = ()  # in the order in which they were made
     lines: tuple[Line, ...] = field(default=(), repr=False)  # the same as a witness knows them
@@ -313,18 +316,27 @@ class KeptLedger:
 
 
 def read_ledger(path: Path) -> KeptLedger:
-    """Return the ledger of the store at `path`, without a change to any file."""
+    """Return the ledger of the store at `path`, without a change to any file.
+
+    Only what a killed process had begun to write is undone.
+    """
     if not path.exists():
         raise StoreUnusable(
             f"{path} is not there: a results folder has its ledger in a file of that name; check "
             "the folder"
         )
     address = f"{path.absolute().as_uri()}?mode=ro"
+    tables = "SELECT count(*) FROM sqlite_master"
     with (
         _explained(path),
         open_regular(path),
         closing(sqlite3.connect(address, uri=True, timeout=60)) as connection,
     ):
+        if path.with_name(f"{path.name}-journal").exists():
+            with database(path) as writer:  # what reads only can't undo anything
+                writer.execute(tables).fetchone()
+        if connection.execute(tables).fetchone() == (0,):  # killed as it was made
+            return KeptLedger(path=path)
         version, salt, labels = connection.execute(
             "SELECT version, salt, labels FROM vault"
         ).fetchone()

@@ -237,9 +237,7 @@ class TrainedModel:
         }
         # Python's own name of infinity is not JSON; every reader takes 1e999 for it. In a text this
         # would have its quotation marks escaped.
-        text = json.dumps(described, indent=1).replace(
-            '"epsilon": Infinity', '"epsilon": 1e999'
-        )
+        text = json.dumps(described, indent=1).replace('"epsilon": Infinity', '"epsilon": 1e999')
         return {ARRAYS: packed, DESCRIPTION: f"{text}\n".encode()}
 
     def save(self, folder: str | os.PathLike[str]) -> None:

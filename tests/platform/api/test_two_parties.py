@@ -33,6 +33,7 @@ from labeldp.platform.api.party_files import FileNotAsWritten, read_release
 from labeldp.platform.api.two_parties import answer, write_request
 from labeldp.platform.cli import parties
 from labeldp.platform.settings.methods import RELEASED
+from labeldp.platform.vault import shared_vault, vault_store
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data.files import FileRefused, file_digest
 from labeldp.trainers.data.own_files import npz_arrays
@@ -735,6 +736,74 @@ def test_a_release_that_the_vault_forgot_is_refused_or_charged(
         answer(labels, request, "again", **given)
     found = answer(labels, request, "again", **given, moved=True)
     assert found.new and found.total_epsilon == 3.0
+
+
+@pytest.mark.parametrize("file", ["people.npy", "fit.json", "vault.db"])
+@pytest.mark.parametrize("guessed", [False, True])
+def test_a_damaged_fit_is_charged_to_everybody_and_goes_on(guessed: bool, file: str) -> None:
+    features, labels = both_tables(40)
+    request = write_request(features, "request", **ASKED)
+    given: dict[str, Any] = {**COLUMNS, "vault": "vault", "vault_is_guessed": guessed}
+    answer(labels, request, "r1", **given, epsilon=1.0)
+    (damaged,) = Path("vault").glob(f"fits/*/{file}")
+    os.truncate(damaged, 0)
+    with pytest.raises(ValueError, match="--moved"):
+        answer(labels, request, "r2", **given, epsilon=2.0)
+    found = answer(labels, request, "r2", **given, epsilon=2.0, moved=True)
+    assert found.total_epsilon == SharedVault("vault").epsilon() >= 3.0
+    assert not answer(labels, request, "r3", **given, epsilon=2.0).new
+    assert read_release("r2").values.tobytes() == read_release("r3").values.tobytes()
+
+
+@pytest.mark.parametrize("guessed", [False, True])
+def test_a_command_that_was_killed_as_it_made_its_vault_is_repeated(guessed: bool) -> None:
+    features, labels = both_tables(40)
+    request = write_request(features, "request", **ASKED)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault_is_guessed": guessed}
+
+    def killed(path: Path) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(vault_store, "database", killed)
+        with pytest.raises(KeyboardInterrupt):
+            answer(labels, request, "r", **given, vault="vault")
+    (made,) = Path("vault").glob("fits/*/vault.db")
+    assert made.stat().st_size == 0
+    assert answer(labels, request, None, **given, vault="vault").new
+    assert answer(labels, request, "r", **given, vault="vault").total_epsilon == 1.0
+
+
+def test_people_of_a_fit_are_read_once_for_all_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    features, labels = both_tables(40)
+    read = list[Path]()
+    side_of = shared_vault._side_of
+
+    def counted(fit: Path) -> Any:
+        read.append(fit)
+        return side_of(fit)
+
+    monkeypatch.setattr(shared_vault, "_side_of", counted)
+    parts = [Path("q", f"part000{number}") for number in range(4)]
+    for number, part in enumerate(parts):
+        write_request(features[10 * number : 10 * number + 10], part, **ASKED)
+    answer(labels, parts[:1], "r1", **COLUMNS, epsilon=1.0, vault="vault")
+    read.clear()
+    answer(labels, parts, "r2", **COLUMNS, epsilon=1.0, vault="vault")
+    assert 1 <= len(read) == len(set(read)) <= 2
+
+
+def test_what_a_lost_vault_counted_is_unknown_to_persons() -> None:
+    features, labels = both_tables(40)
+    labels["person"] = np.arange(len(labels)) // 2
+    request = write_request(features, "q", **ASKED)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "person_column": "person"}
+    answer(labels, request, "r1", **given, vault="vault")
+    shutil.rmtree("vault")
+    for _ in range(2):
+        with pytest.raises(ValueError, match=r"may have counted single labels.* another vault"):
+            answer(labels, request, "r2", **given, vault="vault", moved=True)
+    assert SharedVault("vault").epsilon() == 1.0 and not Path("r2").exists()
 
 
 def test_a_second_ledger_of_the_same_people_is_refused_or_announced() -> None:

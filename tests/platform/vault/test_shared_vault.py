@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise
@@ -27,6 +28,7 @@ from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.report.ledger import ledger_report
 from labeldp.platform.settings.configuration import AuditSettings
+from labeldp.platform.vault import shared_vault
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels
 from labeldp.platform.vault.shared_vault import FitLabels, PublicSide, SharedVault, joint_ledger
 from labeldp.platform.vault.vault_store import StoreUnusable
@@ -224,6 +226,18 @@ def test_only_a_folder_of_its_own_becomes_a_vault(
     assert tmp_path.stat().st_mode == mode and [each.name for each in tmp_path.iterdir()] == [
         "empty"
     ]
+
+
+def test_a_vault_that_another_process_holds_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared_vault, "FileLock", lambda file, **_: FileLock(file, timeout=0))
+    with (
+        SharedVault(tmp_path / "vault").alone(),
+        pytest.raises(ValueError, match=r"another process releases from .*vault; wait for it"),
+        SharedVault(tmp_path / "vault").alone(),
+    ):
+        pass
 
 
 @pytest.mark.parametrize("content", [b"x", b"", b"-1", b"\xff"])

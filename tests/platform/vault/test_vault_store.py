@@ -33,6 +33,7 @@ from labeldp.mechanisms.vault import Charge, LabelVault
 from labeldp.platform.vault import vault_store
 from labeldp.platform.vault.vault_store import (
     SCHEMA_VERSION,
+    KeptLedger,
     SqliteStore,
     StoreUnusable,
     read_ledger,
@@ -178,6 +179,34 @@ def test_a_line_is_kept_only_if_the_ledger_is_as_long_as_it_was(tmp_path: Path) 
     assert [line.key for line in other.charges()] == ["a"] and other.release("b") is None
     assert other.record(charge("b"), np.zeros(2), lines=1)
     assert [line.key for line in one.charges()] == ["a", "b"]
+
+
+def test_a_store_that_was_put_back_while_it_is_open_is_refused(tmp_path: Path) -> None:
+    vault = a_vault(tmp_path / "vault.db")
+    shutil.copy(tmp_path / "vault.db", tmp_path / "backup.db")
+    vault.release(LAPLACE)
+    shutil.copy(tmp_path / "backup.db", tmp_path / "vault.db")
+    with pytest.raises(StoreUnusable, match="has lost 1 lines"):
+        vault.release(LAPLACE, noise=OsEntropy(draw=1))
+
+
+def killed_in_a_write(path: Path) -> None:
+    """Leave a store as a process does that is killed as it writes a long release."""
+    with closing(sqlite3.connect(path, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("INSERT INTO releases VALUES ('killed', zeroblob(10000000))")
+        files = (path, path.with_name(f"{path.name}-journal"))
+        left = {file: file.read_bytes() for file in files}
+    for file, content in left.items():
+        file.write_bytes(content)
+
+
+def test_a_ledger_is_read_after_a_process_was_killed(path: Path, tmp_path: Path) -> None:
+    before = read_ledger(path)
+    killed_in_a_write(path)
+    assert read_ledger(path) == before
+    (tmp_path / "new.db").touch()
+    assert read_ledger(tmp_path / "new.db") == KeptLedger(path=tmp_path / "new.db")
 
 
 def test_threads_that_open_a_new_store_together_agree_on_its_salt(tmp_path: Path) -> None:
