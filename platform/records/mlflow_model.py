@@ -68,7 +68,7 @@ def save_for_mlflow(kept: Path, folder: Path) -> None:
     facts = json.loads((kept / DESCRIPTION).read_bytes())
     # Of any type: the preprocessing checks values, and takes several types of most columns.
     names = facts["preprocessing"]["steps"][0].get("names")
-    any_type = AnyType()  # type: ignore[no-untyped-call]
+    any_type = AnyType()  # type: ignore[no-untyped-call]  # MLflow gives it no types
     inputs = Schema([ColSpec(any_type, name) for name in names]) if names else None
     private = is_private(facts["epsilon"], NoiseKind.read(facts["noise"]))
     classes = facts["classes"] or range(facts["num_classes"])

@@ -238,7 +238,7 @@ def _attack(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def _proven(point: Point, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """What the attack proved with every seed, and what it can prove at most."""
+    """Say what the attack proved with every seed, and the largest epsilon that it can prove."""
     low = point.epsilon_m_low
     seeds = len(point.hashes)
     most = point.epsilon_m_ceiling

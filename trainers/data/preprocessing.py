@@ -358,9 +358,8 @@ class Numbers(Step):
         if form := self.form or (ISO if self.dates else ""):
             rows = {name: _as_written(name, column, form) for name, column in rows.items()}
         width = len(self.mean)
-        names = self.names
-        matrix = matrix_of(rows, width=width, names=names)
-        refuse_infinite(matrix, what=what, names=names)
+        matrix = matrix_of(rows, width=width, names=self.names)
+        refuse_infinite(matrix, what=what, names=self.names)
         result = np.empty((len(matrix), *self.shape), dtype=self.dtype)
         for some, target in zip(chunks(matrix), chunks(result), strict=True):
             gaps = np.isnan(some)
@@ -369,8 +368,9 @@ class Numbers(Step):
             with np.errstate(over="ignore"):
                 target[:, :width] = (some - self.mean) / self.std
             target[:, width:] = gaps[:, self.indicated]
-        # Finite, and beyond what a feature can be: fill values such as 1e36.
-        refuse_infinite(result[:, :width], what=f"{what} in units of training rows:", names=names)
+        # Fill values such as 1e36 are finite, and beyond what single precision holds.
+        said = f"{what} in units of training rows:"
+        refuse_infinite(result[:, :width], what=said, names=self.names)
         return result
 
     @property
