@@ -30,12 +30,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms.accounting import Event, PureEvent, epsilon_of
+from labeldp.mechanisms.accounting import (
+    ORDERS,
+    Event,
+    PureEvent,
+    conversion_offsets,
+    epsilon_of,
+    renyi_curve,
+)
 from labeldp.mechanisms.release_store import Charge
 
 #: Sums of the same epsilons in another order differ in the last bits; a budget that is meant to be
 #: met exactly is not refused for those.
 _LAST_BITS = 1e-12
+#: In the place of infinity, which times 0 is not a number.
+_HUGE = 1e200
 
 
 class Priced(Protocol):
@@ -177,11 +186,18 @@ class PrivacyLedger:
 
     def __init__(self, *, num_labels: int) -> None:
         _validate.whole(num_labels=num_labels, minimum=1)
-        # These two are replaced and never changed, so that a shallow copy has its own.
+        # These three are replaced and never changed, so that a shallow copy has its own.
         self._group_of: NDArray[np.intp] = np.zeros(num_labels, dtype=np.intp)
-        #: The events that the labels of each group have paid [G].
-        self.histories: list[Counter[Event]] = [Counter()]
+        #: The column of each event in `_times`: how often the labels of each group paid it [G, E].
+        self._columns: dict[Event, int] = {}
+        self._times: NDArray[np.int32] = np.zeros((1, 0), dtype=np.int32)
         self._prices: list[Priced] = []
+
+    @property
+    def histories(self) -> list[Counter[Event]]:
+        """The events that the labels of each group have paid [G]."""
+        every = self._times.tolist()
+        return [+Counter(dict(zip(self._columns, times, strict=True))) for times in every]
 
     @property
     def failure_probability(self) -> float:
@@ -205,28 +221,29 @@ class PrivacyLedger:
 
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
         """Charge `event` to the labels at `indices`, or to every label."""
-        paid = Counter([event])
+        column = self._columns.get(event, len(self._columns))
+        new = column == len(self._columns)
+        times = np.pad(self._times, ((0, 0), (0, int(new))))
         if indices is None:
-            self.histories = [history + paid for history in self.histories]
-            return
-        # Group g falls into 2g, which pays nothing, and 2g + 1. Those that have labels are numbered
-        # anew without sorting: there may be millions of labels.
-        part = 2 * self._group_of
-        part[check_indices(indices, len(part))] += 1
-        there = np.bincount(part) > 0
-        histories = [
-            self.histories[number // 2] + paid if number % 2 else self.histories[number // 2]
-            for number in np.flatnonzero(there).tolist()
-        ]
-        # Groups that have paid the same are one: after many random parts, as of cross-validation,
-        # hardly two labels have the same past.
-        found: dict[frozenset[tuple[Event, int]], tuple[int, Counter[Event]]] = {}
-        places = [
-            found.setdefault(frozenset(history.items()), (len(found), history))[0]
-            for history in histories
-        ]
-        self._group_of = np.array(places)[(np.cumsum(there) - 1)[part]]
-        self.histories = [history for _, history in found.values()]
+            times[:, column] += 1
+        else:
+            # Group g falls into 2g, which pays nothing, and 2g + 1. Those that have labels are
+            # numbered anew without sorting: there may be millions of labels.
+            part = 2 * self._group_of
+            part[check_indices(indices, len(part))] += 1
+            there = np.bincount(part) > 0
+            parts = np.flatnonzero(there)
+            times = times[parts // 2]
+            times[parts % 2 == 1, column] += 1
+            places = np.arange(len(parts))
+            # Groups that have paid the same are one. By a new event they all differ.
+            if not new:
+                rows = times.view(np.dtype((np.void, times[0].nbytes))).ravel()
+                _, first, places = np.unique(rows, return_index=True, return_inverse=True)
+                times = times[first]
+            self._group_of = places[(np.cumsum(there) - 1)[part]]
+        self._columns = {**self._columns, event: column}
+        self._times = times
 
     def include(self, charges: Sequence[Charge], *, num_labels: int) -> None:
         """Charge the lines of another ledger over labels 0..n-1, which nobody knows here.
@@ -234,23 +251,18 @@ class PrivacyLedger:
         Any label here may have been in it at the dearest place: every label is charged so.
         """
         self.add_failures(charges)
-        dearest: Counter[Event] = Counter()
-        for history in ledger_of(charges, num_labels=num_labels).histories:
-            # The union of counters takes the largest number of each event.
-            dearest |= history
-        for event in dearest.elements():
-            self.charge(event)
+        found = ledger_of(charges, num_labels=num_labels)
+        for event, column in found._columns.items():
+            for _ in range(found._times[:, column].max()):
+                self.charge(event)
 
     def epsilon(self, *, delta: float) -> float:
         """Epsilon of the label that has paid most, at `delta`."""
-        return max(self._epsilons(delta))
+        return self._dearest(epsilon_of, self._left(delta))
 
     def epsilon_or_infinity(self, *, delta: float) -> float:
         """As `epsilon`; infinite where no epsilon holds at so small a delta."""
-        left = delta - self.failure_probability
-        return max(
-            epsilon_or_infinity(list(history.elements()), delta=left) for history in self.histories
-        )
+        return self._dearest(epsilon_or_infinity, delta - self.failure_probability)
 
     def total(self, *, delta: float) -> tuple[float, float]:
         """Return the epsilon of the label that has paid most, and the delta at which it holds."""
@@ -258,18 +270,49 @@ class PrivacyLedger:
 
     def epsilon_per_label(self, *, delta: float) -> NDArray[np.float64]:
         """Epsilon of every label [N], at `delta`."""
-        return np.array(self._epsilons(delta))[self._group_of]
+        left = self._left(delta)
+        each = [epsilon_of(history.elements(), delta=left) for history in self.histories]
+        return np.array(each)[self._group_of]
 
-    def _epsilons(self, delta: float) -> list[float]:
-        """Epsilon of each group at `delta`, of which failures take their part [G]."""
+    def _left(self, delta: float) -> float:
+        """What failures leave of delta."""
         failing = self.failure_probability
         if failing and delta <= failing:
             raise ValueError(
                 f"delta is {delta:g}, but {failing:g} of it goes to releases that fail with that "
                 f"probability; state a delta above {failing:g}"
             )
-        left = delta - failing
-        return [epsilon_of(history.elements(), delta=left) for history in self.histories]
+        return delta - failing
+
+    def _dearest(self, price: Callable[..., float], delta: float) -> float:
+        """Return the largest `price` of a group; few groups of many are priced one by one."""
+        times = self._times
+        most = self._at_most(delta)
+        # Every event was paid by some label, and an event more never makes it cheaper.
+        found = max((x.epsilon for x in self._columns if isinstance(x, PureEvent)), default=0.0)
+        while len(times):
+            first = int(most.argmax())
+            paid = Counter(dict(zip(self._columns, times[first].tolist(), strict=True)))
+            found = max(found, price(list(paid.elements()), delta=delta))
+            dearer = (most > found) & (times > times[first]).any(1)
+            times = times[dearer]
+            most = most[dearer]
+        return found
+
+    def _at_most(self, delta: float) -> NDArray[np.float64]:
+        """Return no less than the epsilon of each group [G], by sums and by Renyi curves."""
+        pure = [getattr(each, "epsilon", math.inf) for each in self._columns]
+        found = np.asarray(self._times @ np.minimum(pure, _HUGE), dtype=float)
+        if len(found) > 1 and 0 < delta < 1:
+            curves = (renyi_curve([each]) for each in self._columns)
+            # A curve on another grid bounds nothing here.
+            rdp = [rdp if np.array_equal(at, ORDERS) else ORDERS * _HUGE for at, rdp in curves]
+            offsets = conversion_offsets(ORDERS, delta)
+            for part in _validate.blocks(len(found), len(ORDERS), entries=10_000_000):
+                least = (self._times[part] @ np.minimum(rdp, _HUGE) + offsets).min(1)
+                found[part] = np.minimum(found[part], least)
+        found *= 1 + 1e-9  # rounding is far less
+        return found
 
 
 def ledger_of(charges: Iterable[Charge], *, num_labels: int) -> PrivacyLedger:

@@ -256,7 +256,8 @@ class ReleaseStore(Protocol):
     def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
         """Keep a charge and its release atomically; False, and nothing kept, if others came first.
 
-        `lines` is the number of lines that the ledger had when this charge was found affordable.
+        `lines` is the number of lines that the ledger had when this charge was found affordable and
+        its release not there.
         """
 
 
@@ -292,7 +293,7 @@ class MemoryStore:
     def record(self, charge: Charge, values: NDArray[Any], *, lines: int) -> bool:
         """Keep a charge and what it paid for, if the ledger still has so many `lines`."""
         with self._lock:
-            if lines != len(self._charges):
+            if lines != len(self._charges) or charge.key in self._releases:
                 return False
             self._charges.append(charge)
             self._releases[charge.key] = values

@@ -269,10 +269,14 @@ class LabelVault:
         with self._lock:
             stored = self._store.release(key)
             drawn = None
-            # `record` refuses a charge if the ledger has grown since it was found affordable. The
-            # loop then asks again whether the budget holds.
             while stored is None:
+                # `record` refuses a charge if the ledger has grown since this count, so that the
+                # look comes after it: another vault on the same store may have charged in between.
+                # Its charges count first, and if it made this very release, that one stands.
                 lines = len(self.charges())
+                stored = self._store.release(key)
+                if stored is not None:
+                    break
                 # Before the draw: what is refused must not have touched a label.
                 self._afford(charge)
                 # Once: a second draw of the same labels would be a second release.
@@ -283,13 +287,9 @@ class LabelVault:
                     drawn = _compact(
                         np.asarray(mechanism.release(private, *public, generator=generator))
                     )
-                # Another vault on the same store may have charged in between: then its charges
-                # count first, and if it made this very release, that one stands.
                 if self._store.record(charge, drawn, lines=lines):
                     self._add(charge)
                     stored = drawn
-                else:
-                    stored = self._store.release(key)
         return Release(key=key, values=stored, indices=indices)
 
     def _refuse_a_fork(self) -> None:

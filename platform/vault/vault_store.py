@@ -62,6 +62,8 @@ _LINES = (
     "SELECT position, key, event, hex(indices), mechanism, failure_probability, made FROM charges "
     "WHERE position > ? ORDER BY position"
 )
+#: The number of lines, and whether a release is there.
+_STATE = "SELECT (SELECT count(*) FROM charges), EXISTS (SELECT 1 FROM releases WHERE key = ?)"
 _ADDED = (
     "INTO charges (key, event, indices, mechanism, failure_probability, made) "
     "VALUES (?, ?, ?, ?, ?, strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))"
@@ -235,10 +237,10 @@ class SqliteStore:
             with database(self.path) as connection:
                 # The write lock before the question, so that nobody adds a line between both.
                 connection.execute("BEGIN IMMEDIATE")
-                (count,) = connection.execute("SELECT count(*) FROM charges").fetchone()
+                (count, made) = connection.execute(_STATE, (charge.key,)).fetchone()
                 if lost := self._lines[count:]:  # an earlier state was put back meanwhile
                     raise StoreUnusable(behind(self.path, lost))
-                if lines != count:
+                if lines != count or made:
                     return False
                 first = content[:_PART_BYTES]
                 connection.execute("INSERT INTO releases VALUES (?, ?)", (charge.key, first))

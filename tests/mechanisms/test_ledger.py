@@ -26,6 +26,7 @@ from labeldp.mechanisms.ledger import (
     PrivacyLedger,
     all_pure,
     epsilon_of_prices,
+    epsilon_or_infinity,
     ledger_of,
     shown,
     stated,
@@ -89,6 +90,9 @@ def test_the_delta_of_a_total_leaves_as_much_as_may_fail() -> None:
     assert total_of_prices([tenth] * 60, delta=0.0) == (6.0, 0.0)
     # Less than a release's own epsilon is never stated, at whatever delta.
     assert total_of_prices([Price(PureEvent(epsilon=1.0))], delta=0.1) == (1.0, 0.0)
+    both = [Price(PURE), Price(GAUSSIAN, 4e-6)]
+    assert epsilon_of_prices(both, delta=1e-5) == epsilon_of([PURE, GAUSSIAN], delta=1e-5 - 4e-6)
+    assert epsilon_of_prices([Price(PURE, 4e-6)], delta=0.0) == math.inf
 
 
 EVENTS: list[Event] = [
@@ -143,16 +147,6 @@ def test_a_stated_epsilon_is_rounded_up() -> None:
     assert "would make it 1.00001" in str(refused)
 
 
-def test_prices_of_one_label_leave_what_may_fail_out_of_delta() -> None:
-    assert epsilon_of_prices([], delta=0.0) == 0.0
-    assert epsilon_of_prices([Price(PURE)], delta=0.0) == 0.5
-    both = [Price(PURE), Price(GAUSSIAN, 4e-6)]
-    expected = epsilon_of([PURE, GAUSSIAN], delta=1e-5 - 4e-6)
-    assert epsilon_of_prices(both, delta=1e-5) == expected
-    assert epsilon_of_prices(both, delta=4e-6) == epsilon_of_prices(both, delta=0.0) == math.inf
-    assert epsilon_of_prices([Price(PURE, 4e-6)], delta=0.0) == math.inf
-
-
 def test_charges_of_other_labels_are_not_added_but_every_failure_is() -> None:
     lines = [line(GAUSSIAN, 1e-6, [0, 1]), line(GAUSSIAN, 2e-6, [2, 3]), line(PURE, 0.0, [3])]
     expected = epsilon_of([GAUSSIAN, PURE], delta=1e-5 - 3e-6)
@@ -175,6 +169,29 @@ def test_labels_that_have_paid_the_same_are_one_group() -> None:
     times = np.bincount(np.concatenate(parts), minlength=300)
     assert len(ledger.histories) == len(set(times.tolist()))
     np.testing.assert_array_equal(ledger.epsilon_per_label(delta=0.0), 0.5 * times)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+@pytest.mark.parametrize("events", [EVENTS[:4], EVENTS[4:6], EVENTS, [*EVENTS[:6], RENYI]])
+def test_the_dearest_of_many_labels_is_found_at_few_prices(
+    events: list[Event], delta: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draws, priced = np.random.default_rng(0), list[list[Event]]()
+    lines = [line(each, indices=draws.permutation(300)[:200]) for each in 4 * events]
+    lines += [line(RENYI, indices=[300]), line(PURE, indices=[300])]  # on another grid
+    paid = [
+        [x.event for x in lines if x.indices is not None and row in x.indices] for row in range(301)
+    ]
+    dearest = max(epsilon_or_infinity(each, delta=delta) for each in paid)
+    ledger = ledger_of(lines, num_labels=301)
+
+    def counted(events: list[Event], *, delta: float) -> float:
+        priced.append(events)
+        return epsilon_of(events, delta=delta)
+
+    monkeypatch.setattr("labeldp.mechanisms.ledger.epsilon_of", counted)
+    assert ledger.epsilon_or_infinity(delta=delta) == pytest.approx(dearest, rel=1e-14)
+    assert len(priced) * 2 < len(ledger.histories)
 
 
 def test_a_ledger_that_a_charge_is_tried_on_leaves_the_other_as_it_was() -> None:
@@ -249,11 +266,3 @@ def test_unknown_rows_pay_for_all_that_one_place_may_have_paid() -> None:
         parts = [(stages, 3)] * 2
         assert slow_epsilon(parts, delta=0.0) == total <= joint_epsilon(parts, delta=0.0)
     assert joint_epsilon(parts, delta=0.0) == 2.0
-
-
-def test_failures_of_all_parts_are_taken_off_delta() -> None:
-    one = ([line(GaussianEvent(noise_multiplier=3.0), 4e-6)], 1)
-    left = epsilon_of([GaussianEvent(noise_multiplier=3.0)] * 2, delta=DELTA - 8e-6)
-    assert joint_epsilon([one, one], delta=DELTA) == pytest.approx(left)
-    assert math.isinf(joint_epsilon([one, one, one], delta=DELTA))
-    assert joint_epsilon([], delta=0.0) == 0.0
