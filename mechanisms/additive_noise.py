@@ -39,6 +39,8 @@ from labeldp.mechanisms.randomness import (
 
 #: Substituting one label changes two coordinates of its one-hot vector by 1 each.
 L1_SENSITIVITY = 2.0
+#: Numbers at a time: an exact one takes 170 bytes while it is drawn.
+_DRAWN_AT_ONCE = 1_000_000
 
 
 def _noisy(
@@ -52,13 +54,16 @@ def _noisy(
 ) -> AnyArray:
     """Return one-hot vectors [N, K] of labels plus noise of one law, in either way to draw it."""
     checked = _validate.labels(labels, num_classes=num_classes, secret=True)
-    encoded = np.eye(num_classes)[checked]
+    noisy = np.zeros((len(checked), num_classes))
+    noisy[np.arange(len(checked)), checked] = 1.0
     rng = as_noise_generator(generator)
-    if isinstance(rng, SecureGenerator):
-        noise = on_lattice(exact, rng, scale=scale, shape=encoded.shape)
-    else:
-        noise = plain(rng, scale=scale, size=encoded.shape)
-    return like(encoded + noise, labels)
+    for part in _validate.blocks(len(noisy), num_classes, entries=_DRAWN_AT_ONCE):
+        shape = noisy[part].shape
+        if isinstance(rng, SecureGenerator):
+            noisy[part] += on_lattice(exact, rng, scale=scale, shape=shape)
+        else:
+            noisy[part] += plain(rng, scale=scale, size=shape)
+    return like(noisy, labels)
 
 
 @dataclass(frozen=True, kw_only=True)

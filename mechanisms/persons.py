@@ -22,6 +22,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -98,12 +99,16 @@ def numbered(names: object) -> tuple[Persons, NDArray[np.str_]]:
     Names are `normal_name`s: two persons that count as one are protected together, while one that
     counts as two is not.
     """
-    given = np.asarray(names, dtype=object) if not hasattr(names, "to_numpy") else names.to_numpy()
+    given = names.to_numpy() if hasattr(names, "to_numpy") else names
+    if not isinstance(given, np.ndarray):
+        given = np.asarray(given, dtype=object)
     if given.ndim != 1:
         raise ValueError(f"groups has shape {given.shape}; it must name the person of each row [N]")
     refuse_rounded(names, what="groups")
     # Spellings of one name are joined: taken for two, a person would pay for a part only.
-    texts = [normal_name(value) for value in given.tolist()]
+    # `tolist` makes whole numbers of dates in nanoseconds.
+    values = list(given) if given.dtype.kind in "mM" else given.tolist()
+    texts = [normal_name(value) for value in values]
     missing = [row for row, text in enumerate(texts) if not text]
     if missing:
         raise ValueError(
@@ -152,6 +157,10 @@ def normal_name(value: object) -> str:
         return ""
     if isinstance(value, float | np.floating) and value.is_integer():
         value = int(value)  # a gap makes whole numbers floats in a file
+    if isinstance(value, np.datetime64 | np.timedelta64 | timedelta):
+        from pandas import Timedelta, Timestamp
+
+        value = Timestamp(value) if isinstance(value, np.datetime64) else Timedelta(value)
     text = _text_of(value)
     if not (text.isascii() and text.isprintable()):
         seen = _UNSEEN.sub("", text).replace("\u2212", "-")

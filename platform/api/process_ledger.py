@@ -264,6 +264,8 @@ def _of_numbers(numbers: object) -> Digests:
 
 def _spelled(value: object) -> str | float:
     """A value as it counts: a number also where it is text, and text in one spelling."""
+    if isinstance(value, np.datetime64):  # in a column of objects
+        value = pd.Timestamp(value)
     text = unicodedata.normalize("NFKC", " ".join(str(value).split())).removesuffix(" 00:00:00")
     try:
         return float(value if isinstance(value, Real | Decimal | np.bool_) else text)

@@ -1,6 +1,7 @@
 """Secure noise: exact to the last digit, of the right distribution, on the lattice."""
 
 import math
+import tracemalloc
 from fractions import Fraction
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from labeldp.mechanisms import additive_noise
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.accounting import CheckNoise
@@ -35,6 +37,7 @@ from labeldp.mechanisms.vault import LabelVault
 DRAWS = 200_000
 #: Seeds are fixed, so that a test fails always or never; a correct one does once in ten thousand.
 LEVEL = 1e-4
+PER_LABEL = [LaplaceNoise(epsilon=1.0, num_classes=3), GaussianNoise(noise_std=1.5, num_classes=3)]
 
 
 def source(seed: int = 0, *, word_bits: int = 64) -> SecureGenerator:
@@ -173,6 +176,21 @@ def test_outputs_of_both_labels_lie_on_one_lattice(label: int) -> None:
         assert lies_on_lattice(released)
         assert stats.kstest((released - np.eye(2)[label]).ravel(), law.cdf).pvalue > LEVEL
         assert not lies_on_lattice(mechanism.release(labels, generator=np.random.default_rng(1)))
+
+
+@pytest.mark.parametrize("mechanism", PER_LABEL)
+def test_noise_is_drawn_in_parts(mechanism: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    labels = np.arange(6000) % 3
+    whole = mechanism.release(labels, generator=np.random.default_rng(5))
+    monkeypatch.setattr(additive_noise, "_DRAWN_AT_ONCE", 1000)
+    parts = mechanism.release(labels, generator=np.random.default_rng(5))
+    np.testing.assert_array_equal(parts, whole)
+    tracemalloc.start()
+    noisy = mechanism.release(labels, generator=source())
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert lies_on_lattice(noisy) and len(np.unique(noisy - np.eye(3)[labels])) > 17_000
+    assert most < 1_200_000  # all at once take three times as much
 
 
 def test_moments_are_sums_of_whole_steps_and_no_row_grows() -> None:
