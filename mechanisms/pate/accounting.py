@@ -56,6 +56,7 @@ from labeldp.mechanisms.accounting import (
     epsilon_from_rdp,
 )
 from labeldp.mechanisms.pate.decisions import (
+    MOST_OUTCOMES,
     Accounting,
     Curves,
     decision_rdp_gnmax,
@@ -390,7 +391,8 @@ def gnmax_costs(
     """Costs of GNMax, which answers every query."""
     if accounting is Accounting.DECISION:
         checked_noise(noise_std=noise_std)
-        return _always_answered(exact_answers(checked_votes(votes), noise_std))
+        exact = exact_answers(checked_votes(votes), noise_std, most=MOST_OUTCOMES)
+        return _always_answered(exact)
     return _always_answered(gaussian_curves(log_q_gaussian(votes, noise_std), noise_std))
 
 

@@ -72,6 +72,8 @@ _MARGIN = 9.0
 _LARGEST = 300.0
 #: Shifts below this are expanded, since the difference of two logs would lose their digits.
 _TINY = 1e-6
+#: Outcomes, after all moves of all histograms, that a core computes the curves of in ten seconds.
+MOST_OUTCOMES = 500_000
 #: Entries of a block of curves: half a megabyte of doubles stays in a core's second-level cache.
 _BLOCK_ENTRIES = 65_536
 #: Below this a l is expanded, above that its exponential is taken together with the probability.
@@ -212,12 +214,18 @@ class Curves:
         )
 
 
-def exact_answers(votes: NDArray[np.integer[Any]], noise_std: float) -> Curves:
-    """Curves of GNMax's answers to votes [N, K], a kind for each different histogram."""
+def exact_answers(
+    votes: NDArray[np.integer[Any]], noise_std: float, *, most: float = math.inf
+) -> Curves:
+    """Curves of GNMax's answers to votes [N, K], a kind for each different histogram.
+
+    Where all would take more than `most` outcomes (`MOST_OUTCOMES`), those with the smallest leads
+    have the curve for any votes, to which theirs are nearest.
+    """
     descending = -np.sort(-votes.astype(np.int64), axis=1)
     histograms, index = np.unique(descending, axis=0, return_inverse=True)
     return Curves.tabulated(
-        index.reshape(-1), len(histograms), lambda o: _answer_rows(histograms, noise_std, o)
+        index.reshape(-1), len(histograms), lambda o: _answer_rows(histograms, noise_std, o, most)
     )
 
 
@@ -238,16 +246,20 @@ def exact_rdp_gnmax(votes: ArrayLike, noise_std: float, orders: ArrayLike) -> Fl
     return exact_answers(checked_votes(votes), noise_std).rows(orders)
 
 
-def _answer_rows(histograms: NDArray[np.int64], noise_std: float, orders: Floats) -> Floats:
+def _answer_rows(
+    histograms: NDArray[np.int64], noise_std: float, orders: Floats, most: float
+) -> Floats:
     """The same for different histograms, counts descending [U, K], at ascending orders [U, A]."""
-    result = np.empty((len(histograms), len(orders)))
+    result = np.tile(decision_rdp_gnmax(noise_std, orders), (len(histograms), 1))
     shift = 1 / noise_std
-    for row, histogram in enumerate(histograms):
+    outcomes = 0
+    # The largest leads first: rows ascend.
+    for row in reversed(range(len(histograms))):
+        histogram = histograms[row]
+        outcomes += len(np.unique(histogram)) ** 3  # nearly M O of `_moved`
         spread = (histogram[0] - histogram[-1]) / noise_std
         # Beyond it digits run out, and the price for any votes is nearly the same.
-        if shift * (spread + 2 * _MARGIN + 3 * shift) > _LARGEST:
-            result[row] = decision_rdp_gnmax(noise_std, orders)
-        else:
+        if outcomes <= most and shift * (spread + 2 * _MARGIN + 3 * shift) <= _LARGEST:
             result[row] = _largest(*_moved(histogram, noise_std), orders)
     # The counts themselves have this divergence, and decisions are made of counts.
     return np.minimum(result, orders / noise_std**2)

@@ -248,10 +248,9 @@ class AnsweredRequest:
 
     def costs(self, accounting: Accounting = Accounting.DECISION) -> QueryCosts:
         """Return the costs of the queries that were looked at."""
-        costs = self.request.aggregator.costs(
-            self.votes, accounting, student_scores=self.student_scores
-        )
-        return costs.head(looked_at(self.released))
+        checked = slice(looked_at(self.released))  # what is not looked at is not computed either
+        scores = None if self.student_scores is None else self.student_scores[checked]
+        return self.request.aggregator.costs(self.votes[checked], accounting, student_scores=scores)
 
     @property
     def by_teachers(self) -> NDArray[np.bool_]:

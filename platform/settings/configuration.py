@@ -52,6 +52,7 @@ from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.data.splits import FeatureProvenance, fine_tuned
 from labeldp.trainers.methods.settings import AlibiConfig, AmountsConfig, Noise, Task
 from labeldp.trainers.performance import Performance
+from labeldp.trainers.settings.training import with_source
 
 #: Scale of ALIBI's Laplace noise, as the paper states it: another way to set `trainer.epsilon`.
 LAMBDA = "trainer.lambda"
@@ -744,11 +745,13 @@ def config_hash(config: TrialConfig, *, data_fingerprint: str) -> str:
     """Return a hash of what decides a trial's numbers, but for the noise: 16 hexadecimal digits.
 
     The place of the data does not count; `data_fingerprint` of the public features does. So does
-    what is in the file of an encoder, and not its name.
+    what is in the file of an encoder, and not its name, and the source of a network of the user's.
     """
     flat = {name: value for name, value in flatten(config).items() if name not in LOCAL_KEYS}
     for name, value in flat.items():
         if name.endswith(".encoder") and value is not None:
             flat[name] = content_of(value)  # a missing file is refused with its path
+        elif not name.startswith("data."):
+            flat[name] = with_source(value)
     text = json.dumps({**flat, "fingerprint": data_fingerprint}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field, is_dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -227,20 +227,27 @@ def check_what_is_left(
     num_labels = size.num_labels
     every = size.num_labels + size.held_out
     apart = [charge for charge in earlier if charge.is_beyond(num_labels)]
-    paid = {_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels)}
-    planned: dict[str, PlannedCharge] = {}
+    paid = Counter(_line(each.mechanism) for each in earlier if not each.is_beyond(num_labels))
+    planned: Counter[str] = Counter()
+    prices: dict[str, Priced] = {}
     for trial in trials:
-        for part in releases_of(trial, num_classes=size.num_classes).values():
-            if is_dataclass(part.release) and not isinstance(part.release, type):
-                planned[_line(describe(part.release, trial.config.noise.source()))] = part
-    new = [part for line, part in planned.items() if line not in paid]
+        parts = releases_of(trial, num_classes=size.num_classes).values()
+        asked = [each for part in parts for each in part.mechanisms]
+        lines = [_line(describe(each, trial.config.noise.source())) for each in asked]
+        prices |= zip(lines, asked, strict=True)
+        planned |= Counter(lines)  # trials may share what looks alike, and a trial's own differ
+    new = [prices[line] for line in (planned - paid).elements()]
     estimates = _new_estimates(trials, apart, size, read) if size.held_out else []
     ledger = ledger_of(earlier, num_labels=every)
     spent = ledger.epsilon_or_infinity(delta=budget.delta)
-    for parts, labels in ((new, range(num_labels)), (estimates, range(num_labels, every))):
-        ledger.add_failures(parts)
-        for part in parts:
-            ledger.charge(part.event, indices=np.array(labels))
+    both: list[tuple[Sequence[Priced], range]] = [
+        (new, range(num_labels)),
+        (estimates, range(num_labels, every)),
+    ]
+    for requests, labels in both:
+        ledger.add_failures(requests)
+        for request in requests:
+            ledger.charge(request.event, indices=np.array(labels))
     requested = ledger.epsilon_or_infinity(delta=budget.delta)
     number = len(new) + len(estimates)
     if not number or budget.allows(requested):

@@ -24,7 +24,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.ledger import Budget, check_indices, least_total
+from labeldp.mechanisms.ledger import (
+    Budget,
+    BudgetExceeded,
+    check_indices,
+    least_total,
+    ledger_of,
+    shown,
+)
 from labeldp.mechanisms.pate.aggregators import InteractiveGNMax, count_votes
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
@@ -136,6 +143,7 @@ class LabelHome:
         self._authority = authority
         self._temporary: TemporaryDirectory[str] | None = None
         self._counts: dict[str, NDArray[np.integer[Any]]] = {}
+        self._costs: dict[tuple[object, ...], dict[str, float]] = {}
         self._memory: dict[str, dict[str, Any]] = {}
 
     def end(self) -> None:
@@ -245,6 +253,16 @@ class LabelHome:
                 f"the cost of {len(requests)} rounds can't be published, since the bound is proven "
                 "for one round; use one round, or publish_cost=False"
             )
+        bound = None
+        if publish_cost:
+            bound = PublishedCost.of(
+                requests[0],
+                teachers=ensemble.teachers,
+                classes=self._vault.num_classes,
+                delta=delta,
+            )
+        if bound and self._vault.budget:
+            self._afford_both(requests[0], bound, self._vault.budget, noise)
         # The same votes for every round: a new count would be another release of them.
         votes = self._votes(ensemble)
         keys: list[str] = []
@@ -272,50 +290,73 @@ class LabelHome:
         }
         if (known := released[:, LABEL] >= 0).any():
             figures["vote_label_accuracy"] = float((released[known, LABEL] == truth[known]).mean())
-        costs = private_costs(rounds, delta=delta)
-        figures["private/epsilon_data_dependent"] = costs["realised"]
-        figures["private/epsilon_expected"] = costs["expected"]
-        figures["private/epsilon_expected_of_counts"] = costs["expected_of_counts"]
-        figures["epsilon_realised"] = costs["realised_data_independent"]
-        mechanism = None
-        if publish_cost and (
-            published := self._published_cost(ensemble, rounds[0], delta=delta, noise=noise)
-        ):
-            mechanism, key, figures["epsilon_sanitized"] = published
+        if self._results is not None:  # nobody asks for these of a fit, and they take seconds
+            asked = (*keys, delta)
+            if asked not in self._costs:  # other trials read the same answers
+                self._costs[asked] = private_costs(rounds, delta=delta)
+            costs = self._costs[asked]
+            figures["private/epsilon_data_dependent"] = costs["realised"]
+            figures["private/epsilon_expected"] = costs["expected"]
+            figures["private/epsilon_expected_of_counts"] = costs["expected_of_counts"]
+            figures["epsilon_realised"] = costs["realised_data_independent"]
+        published = bound and self._published_cost(ensemble, bound, rounds[0], noise=noise)
+        if published:
+            key, figures["epsilon_sanitized"] = published
             keys.append(key)
-        figures["epsilon_of_counts"] = epsilon_of_counts(requests, mechanism, delta=delta)
+        figures["epsilon_of_counts"] = epsilon_of_counts(
+            requests, bound if published else None, delta=delta
+        )
         # Of all answers that the trial has read so far, instead of the earlier ones.
         self._write(trial, {**record, "answers": {"keys": keys, "figures": figures}})
         return released, keys
 
+    def _afford_both(
+        self, answers: PateAnswers, bound: PublishedCost, budget: Budget, noise: NoiseSource
+    ) -> None:
+        """Refuse answers before they are drawn where the budget can't pay for their `bound` too."""
+        first, second = (
+            self._vault.charge_of(each, indices=self._rows, noise=noise)
+            for each in (answers, bound)
+        )
+        charges = self._vault.charges()
+        if any(line.mechanism == first.mechanism for line in charges):
+            return  # such answers may be there and cost nothing: the vault decides
+        ledger = ledger_of(charges, num_labels=self.num_people())
+        spent = ledger.epsilon_or_infinity(delta=budget.delta)
+        ledger.add(first)
+        answered = ledger.epsilon_or_infinity(delta=budget.delta)
+        ledger.add(second)
+        requested = ledger.epsilon_or_infinity(delta=budget.delta)
+        if budget.allows(answered) and not budget.allows(requested):
+            raise BudgetExceeded(
+                budget=budget,
+                spent=spent,
+                requested=requested,
+                request="PublishedCost beside its PateAnswers",
+                fix=f"the answers alone make it {shown(answered, 6)}: set "
+                "trainer.publish_cost=false, request fewer answers, or raise the budget",
+            )
+
     def _published_cost(
         self,
         ensemble: EnsembleConfig,
+        mechanism: PublishedCost,
         answered: AnsweredRequest,
         *,
-        delta: float,
         noise: NoiseSource,
-    ) -> tuple[PublishedCost, str, float] | None:
-        """Release a bound on the cost of a round: its mechanism, key and epsilon.
+    ) -> tuple[str, float] | None:
+        """Release a bound on the cost of a round: its key and epsilon.
 
         The epsilon is the bound that holds for any votes where that is less. Where no bound is
         proven this is None; nothing is drawn or charged then.
         """
-        mechanism = PublishedCost.of(
-            answered.request,
-            teachers=ensemble.teachers,
-            classes=self._vault.num_classes,
-            delta=delta,
-        )
-        if mechanism is None:
-            return None
         try:
             bound = self._release_votes(
                 ensemble, mechanism, answered.votes, answered.released, first=0, noise=noise
             )
         except ConditionsFailed:
             return None  # the trial continues without this number
-        return mechanism, bound.key, mechanism.capped(float(bound.values[0]), answered.request)
+        return bound.key, mechanism.capped(float(bound.values[0]), answered.request)
 
     def _release_votes(
         self,

@@ -44,6 +44,7 @@ from labeldp.trainers.settings.training import (
     LearnerConfig,
     SemiSupervisedConfig,
     Work,
+    with_source,
 )
 
 if TYPE_CHECKING:  # torch is loaded when a trial starts, and not to plan one
@@ -184,6 +185,7 @@ class EnsembleConfig(_Models):
         if self.fixmatch.encoder is None:
             del found["fixmatch"]["encoder"]
         for part in (found["network"], found["fixmatch"]):
+            part["model"] = with_source(part["model"])
             if part.get("encoder"):
                 part["encoder"] = content_of(part["encoder"])
         return found
@@ -480,6 +482,7 @@ class PateConfig(TrainerDefaults):
             failure_probability=failure_of(paid),
             release=(self.ensemble, rounds, self.delta, published, known),
             releases=len(paid),
+            mechanisms=tuple(paid),
         )
 
     def start(self, **given: Any) -> "Pate":
@@ -517,7 +520,8 @@ def _calibrated(settings: PateConfig) -> PateConfig:
             "beside the answers, and epsilon is the price of the answers; set publish_cost=false, "
             f"or leave epsilon out and set {' and '.join(names)}"
         )
-    found = replace(settings, epsilon=target, threshold=threshold, publish_cost=False)
+    # Without the threshold, which changes no price: noise that is only tried must not refuse it.
+    found = replace(settings, epsilon=target, threshold=None, publish_cost=False)
     most = settings.ensemble.queries_per_label or settings.ensemble.queries
     checks = min(settings.ensemble.queries, most) / _CHECK_SHARE
     answers = 2 * min(settings.answers, most) / (1 - _CHECK_SHARE)
@@ -541,7 +545,8 @@ def _calibrated(settings: PateConfig) -> PateConfig:
                 f"{settings.delta:g}{other}; set epsilon or {', '.join(names)}, and not both: "
                 f"{' '.join(f'trainer.{name}=null' for name in names)} calibrates them"
             )
-    return at(least_noise(lambda scale: at(scale).price, target)) if missing else found
+    found = at(least_noise(lambda scale: at(scale).price, target)) if missing else found
+    return replace(found, threshold=threshold)
 
 
 #: Raised when the same settings would give other votes than before.

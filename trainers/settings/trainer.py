@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import Event
 from labeldp.mechanisms.amounts import LEVELS
+from labeldp.mechanisms.ledger import Priced
 from labeldp.mechanisms.vault import Mechanism, Release
 from labeldp.trainers.base import is_settings
 from labeldp.trainers.data.stored import Stored
@@ -163,6 +164,7 @@ class PlannedCharge:
         release: Two trials with an equal `release` (and equal noise settings) share one.
         releases: How many charges of the ledger that is.
         before: Of another release of the same labels that this one builds on, such as a prior's.
+        mechanisms: What the vault is asked for, as its ledger describes it; empty if not known.
     """
 
     event: Event
@@ -170,6 +172,7 @@ class PlannedCharge:
     release: Hashable
     releases: int = 1
     before: "PlannedCharge | None" = None
+    mechanisms: tuple[Priced, ...] = ()
 
     @classmethod
     def of(
@@ -191,6 +194,7 @@ class PlannedCharge:
             release=mechanism if release is None else release,
             releases=releases,
             before=before,
+            mechanisms=(mechanism,),
         )
 
     def chain(self) -> "list[PlannedCharge]":

@@ -12,7 +12,7 @@ A network of the user's is a `torch.nn.Module` of a module of theirs, named `mod
 constructed as `Name(input_shape=..., num_classes=...)`: the shape of one example's features, (D,)
 or (C, H, W), and K. It maps a batch [B, *input_shape] in single precision (images with their pixels
 standardized) to logits [B, K]. Weights come from torch's own generator, which is seeded. The module
-is in the folder where labeldp is started, or installed.
+is in the folder where labeldp is started, beside the sweep's file, or installed.
 
 >>> [round(rate_factor(epoch, epochs=200, schedule=Schedule.STEPS), 3) for epoch in (0, 30, 60)]
 [0.033, 1.0, 0.2]
@@ -21,6 +21,7 @@ is in the folder where labeldp is started, or installed.
 """
 
 import contextlib
+import hashlib
 import importlib
 import importlib.util
 import math
@@ -247,6 +248,8 @@ def as_changes(section: str, chosen: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ADDRESS = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+#: The source of a module that was sent along, in the module.
+_SENT = "__labeldp_source__"
 
 
 class OwnModuleMissing(ValueError):
@@ -322,18 +325,29 @@ class OwnModel(str):
         network.train()
         return network
 
+    @property
+    def source(self) -> str | None:
+        """Source of its module, without what that imports; None where it can't be read."""
+        spec = _found(self.module)
+        with contextlib.suppress(OSError, UnicodeDecodeError):  # built in, or compiled
+            if spec and spec.origin:
+                return Path(spec.origin).read_text()
+        return getattr(sys.modules.get(self.module), _SENT, None)
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Take the module's source along."""
-        spec = _found(self.module)
-        source = None
-        with contextlib.suppress(OSError):
-            source = Path(spec.origin).read_text() if spec and spec.origin else None
-        return _arrived, (str(self), source)
+        return _arrived, (str(self), self.source)
 
 
 def is_address(text: str) -> bool:
     """Whether a text names code, `module:Name`, which is imported where it is used."""
     return _ADDRESS.fullmatch(text) is not None
+
+
+def with_source(setting: Any) -> Any:
+    """Return an address of code with a digest of its module's source; all else as it is."""
+    source = OwnModel(setting).source if isinstance(setting, str) and is_address(setting) else None
+    return setting if source is None else f"{setting} {hashlib.sha256(source.encode()).hexdigest()}"
 
 
 def chosen_model(given: str) -> ModelName | OwnModel:
@@ -355,6 +369,7 @@ def _arrived(address: str, source: str | None) -> OwnModel:
     if model.module not in sys.modules and not _found(model.module) and source is not None:
         module = ModuleType(model.module)
         module.__file__ = f"<{model.module}, sent along>"
+        vars(module)[_SENT] = source
         sys.modules[model.module] = module
         try:
             exec(compile(source, module.__file__, "exec"), vars(module))
@@ -378,21 +393,26 @@ def own_module(name: str) -> ModuleType:
             return importlib.import_module(name)
     except Exception as error:  # any error of the user's module
         raise OwnModuleMissing(
-            f"module {name} can't be imported here ({type(error).__name__}: {error}); put it into "
-            "the folder where labeldp is started, or install it"
+            f"module {name} can't be imported here ({type(error).__name__}: {error}); put it "
+            "beside the sweep's file or into the folder where labeldp is started, or install it"
         ) from error
+
+
+#: Folders of the sweep files that were named, the latest first.
+BESIDE: list[str] = []
 
 
 @contextlib.contextmanager
 def here_too() -> Iterator[None]:
-    """Look for modules in the current folder too, which a console script does not."""
-    here = os.getcwd()
-    sys.path.append(here)
+    """Look for modules here and beside sweep files too, which a console script does not."""
+    here = [os.getcwd(), *BESIDE]
+    sys.path.extend(here)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        sys.path.remove(here)
+        for folder in here:
+            sys.path.remove(folder)
 
 
 #: One of our networks, or `module:Name` of the user's.

@@ -23,9 +23,10 @@ from labeldp.mechanisms.accounting import (
     gaussian_epsilon,
     pure_rdp,
 )
-from labeldp.mechanisms.pate import decisions
+from labeldp.mechanisms.pate import accounting, decisions
 from labeldp.mechanisms.pate.accounting import (
     confident_gnmax_costs,
+    gnmax_costs,
     log_probability_answered,
 )
 from labeldp.mechanisms.pate.decisions import (
@@ -287,6 +288,21 @@ def test_differences_of_counts_are_priced_and_any_votes_come_last() -> None:
     for noise_std in (5.0, 40.0):  # 5,000 teachers agree: nothing is learned about any of them
         assert (exact_rdp_gnmax([[5000, 0]], noise_std, FEW) < 1e-9).all()
     assert (exact_rdp_gnmax([[5000, 0]], 3.0, FEW) == decision_rdp_gnmax(3.0, FEW)).all()
+
+
+def test_beyond_the_work_of_a_run_the_smallest_leads_cost_what_any_votes_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    votes = np.array([[40, 30, 30], [98, 1, 1], [60, 25, 15]])
+    exact = exact_rdp_gnmax(votes, 20.0, FEW)
+    for outcomes, computed in ((43, 3), (42, 2), (8, 1)):  # 2^3 and 3^3 and 2^3 in all
+        monkeypatch.setattr(accounting, "MOST_OUTCOMES", outcomes)
+        costs = gnmax_costs(votes, noise_std=20.0, accounting=Accounting.DECISION)
+        found = costs.answer.rows(FEW)
+        for rank, row in enumerate((1, 2, 0)):
+            expected = exact[row] if rank < computed else decision_rdp_gnmax(20.0, FEW)
+            np.testing.assert_array_equal(found[row], expected)
+            assert (found[row] >= exact[row]).all()
 
 
 @pytest.mark.parametrize("shift", [1e-3, 0.9e-6, -0.9e-6, 1e-9])

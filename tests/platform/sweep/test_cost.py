@@ -12,8 +12,10 @@ from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.ledger import Budget, BudgetExceeded
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, epsilon_of_prices
 from labeldp.mechanisms.randomized_response import RandomizedResponse
+from labeldp.mechanisms.randomness import OsEntropy
+from labeldp.mechanisms.release_store import describe
 from labeldp.mechanisms.vault import Charge, LabelVault, Mechanism
 from labeldp.platform.settings.configuration import ConfigurationError, TrialConfig, with_changes
 from labeldp.platform.settings.sweep import PlannedTrial, plan_trials
@@ -183,6 +185,45 @@ def test_spent_epsilon_stays_spent_and_a_stored_release_costs_nothing() -> None:
     for other in ({"noise__draw": 1}, {"noise__seed": 0}):
         with pytest.raises(BudgetExceeded, match="1 releases that are new"):
             check_left(trials_of(trainer__epsilon=1, **other), charges, Budget(epsilon=1.4))
+
+
+@pytest.mark.parametrize(
+    ("method", "settings", "releases"),
+    [
+        ("alibi_prior", {}, 2),
+        ("alibi_prior", {"trainer__prior__source": "moments", "trainer__noise": "optimal"}, 2),
+        ("lp_mst", {"trainer__prior__source": "clusters", "trainer__stages": 2}, 2),
+        ("staged_moments", {"trainer__stages": 3}, 3),
+        ("pate", {"trainer__sigma1": 100.0, "trainer__sigma2": 40.0}, 2),
+        ("pate", {"trainer__aggregator": "interactive"}, 2),
+    ],
+)
+def test_all_releases_of_a_trial_are_counted_before_it_pays_for_the_first(
+    method: str, settings: dict[str, Any], releases: int
+) -> None:
+    (trial,) = trials_of(method=method, **settings)
+    planned = trial.config.trainer.planned_charge(num_classes=10, seed=0)
+    asked = [each for part in planned.chain() for each in part.mechanisms]
+    assert len(asked) == releases
+    whole, half = (
+        Budget(epsilon=share * epsilon_of_prices(asked, delta=1e-5), delta=1e-5)
+        for share in (1 + 1e-9, 0.99)
+    )
+    earlier = [
+        Charge(
+            key=str(number),
+            event=each.event,
+            indices=None,
+            mechanism=describe(each, OsEntropy()),
+            failure_probability=each.failure_probability,
+        )
+        for number, each in enumerate(asked)
+    ]
+    for paid in range(releases):
+        check_left([trial], earlier[:paid], whole)
+        with pytest.raises(BudgetExceeded, match=f"and {releases - paid} releases that are new"):
+            check_left([trial], earlier[:paid], half)
+    check_left([trial], earlier, half)  # overspent, and nothing is new
 
 
 def counted(*epsilons: float, **changes: Any) -> list[PlannedTrial]:

@@ -1,5 +1,6 @@
 """Answers leave the home, votes stay; charged once; figures speak of the whole run."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.ledger import Budget, BudgetExceeded, epsilon_of_prices
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, InteractiveGNMax, LNMax, count_votes
 from labeldp.mechanisms.pate.published_cost import ConditionsFailed
 from labeldp.mechanisms.pate.releases import (
@@ -37,7 +39,7 @@ REQUEST = PateAnswers(aggregator=CONFIDENT, queries=80, max_answers=40)
 TRIAL = "ab12"
 
 
-def a_home(folder: Path, *, labels: NDArray[np.int64] = LABELS, **changes: Any) -> LabelHome:
+def a_home(folder: Path | None, *, labels: NDArray[np.int64] = LABELS, **changes: Any) -> LabelHome:
     """A home that has begun a trial; without canaries unless the changes plant some."""
     own = {"audit": AuditSettings(canaries=0, coin_canaries=0), "fingerprint": DATA.fingerprint}
     home = LabelHome(
@@ -155,7 +157,8 @@ def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     ]
     costs = private_costs(rounds, delta=1e-5)
     assert both.figures["private/epsilon_data_dependent"] == costs["realised"]
-    assert costs["realised"] > alone.figures["private/epsilon_data_dependent"]
+    once = private_costs(rounds[:1], delta=1e-5)
+    assert all(costs[name] > once[name] for name in costs)
 
 
 def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> None:
@@ -175,6 +178,51 @@ def test_answers_are_charged_once_and_read_again_for_nothing(tmp_path: Path) -> 
     content = file.read_bytes()
     assert votes.tobytes() in content
     assert LABELS.astype(np.uint8).tobytes() not in content and LABELS.tobytes() not in content
+
+
+def test_costs_are_computed_once_and_none_for_a_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    deltas: list[float] = []
+
+    def counted(rounds: Any, *, delta: float) -> dict[str, float]:
+        deltas.append(delta)
+        return private_costs(rounds, delta=delta)
+
+    monkeypatch.setattr(label_home, "private_costs", counted)
+    home, fit = a_home(tmp_path), a_home(None)
+    for each in (home, fit):
+        train(each)
+    assert ask(home).figures == ask(home).figures and deltas == [1e-5]
+    other = ask(home, delta=1e-6, publish_cost=False)
+    assert deltas == [1e-5, 1e-6] and "epsilon_realised" in other.figures
+    found = ask(fit).figures
+    assert len(deltas) == 2 and not {"epsilon_realised", "private/epsilon_expected"} & set(found)
+    fit.end()
+
+
+def test_answers_are_refused_where_their_published_cost_is_beyond_the_budget(
+    tmp_path: Path,
+) -> None:
+    bound = PublishedCost.of(REQUEST, teachers=20, classes=3, delta=1e-5)
+    assert bound is not None
+    alone = epsilon_of_prices([REQUEST], delta=1e-5)
+    both = epsilon_of_prices([REQUEST, bound], delta=1e-5)
+    home = a_home(tmp_path, budget=Budget(epsilon=(alone + both) / 2, delta=1e-5))
+    train(home)
+    with pytest.raises(BudgetExceeded, match=r"the answers alone make it .*publish_cost=false"):
+        ask(home)
+    assert not home.ledger()
+    ask(home, publish_cost=False)
+    with pytest.raises(BudgetExceeded, match=r"^PublishedCost is refused"):
+        ask(home)  # the answers are there
+    assert len(home.ledger()) == 1
+    for budget, lines in ((alone / 2, 0), (1.01 * both, 2)):
+        other = a_home(tmp_path / f"{lines}", budget=Budget(epsilon=budget, delta=1e-5))
+        train(other)
+        with nullcontext() if lines else pytest.raises(BudgetExceeded, match=r"^PateAnswers is"):
+            ask(other)
+        assert len(other.ledger()) == lines
 
 
 def test_nearest_labels_answer_at_the_price_of_a_labels_own_queries(tmp_path: Path) -> None:

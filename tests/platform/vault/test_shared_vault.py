@@ -212,13 +212,10 @@ def test_a_folder_is_found_again_and_closed_to_others(tmp_path: Path) -> None:
         SharedVault(tmp_path / "file")
 
 
-def test_only_a_folder_of_its_own_becomes_a_vault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_folder_of_its_own_becomes_a_vault(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     assert ask(SharedVault(tmp_path / "empty")).key
     mode = tmp_path.stat().st_mode
-    monkeypatch.chdir(tmp_path)
     with pytest.raises(ValueError, match="is '', which would be the current folder"):
         SharedVault("")
     with pytest.raises(ValueError, match="is not a vault: it contains files"):

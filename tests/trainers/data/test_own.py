@@ -231,6 +231,7 @@ BAD_TEXTS: list[tuple[str | bytes, dict[str, Any], str]] = [
     (b"\xff\xfea\x00,\x00b\x00\n", {}, "is not utf-16 text"),
     (b"a,bought\n\xff\xfe,no\n\xff,HIV\n", {}, "not utf-8 text; save .* data.encoding .*cp1252"),
     ("a,bought\n" + "x" * 10_001 + ",no\ny,yes\n", {}, "column 'a' has 10,001 characters"),
+    ("a,bought\ny,no\n" + "x" * 1_000_001 + ",no\n", {}, "row 1, column 'a' has 1,000,001 ch"),
 ]
 
 

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from labeldp.platform.records.mlflow_model import _load_pyfunc
+from labeldp.platform.settings.configuration import TrialConfig, config_hash, with_changes
 from labeldp.trainers.methods.pate_settings import (
     EnsembleConfig,
     StudentConfig,
@@ -211,6 +212,25 @@ def test_it_is_sent(here: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     config = pickle.loads(sent)
     network = config.model.build(input_shape=(3,), num_classes=2, seed=0)
     assert type(network).__name__ == "Net" and config.model == OWN
+
+
+def test_another_network_of_one_name_is_another_trial_with_other_votes(here: Path) -> None:
+    config = with_changes(TrialConfig(), {"trainer.model": OWN})
+    networks = [
+        EnsembleConfig(network=LearnerConfig(model=OWN)),
+        EnsembleConfig(fixmatch=FixMatchConfig(model=OWN)),
+    ]
+
+    def known(ensembles: list[EnsembleConfig]) -> list[object]:
+        return [config_hash(config, data_fingerprint="f"), *(each.facts() for each in ensembles)]
+
+    first, sent = known(networks), pickle.dumps(networks)
+    assert first == known(networks) and json.dumps(first)
+    (here / f"{NAME}.py").write_text(SOURCE.replace("UNITS = 6", "UNITS = 7"))
+    assert not any(each == other for each, other in zip(known(networks), first, strict=True))
+    sys.modules.pop(NAME, None)
+    (here / f"{NAME}.py").unlink()
+    assert known(pickle.loads(sent))[1:] == first[1:]  # where the file is not
 
 
 def test_a_module_that_is_nowhere_arrives_as_missing() -> None:
