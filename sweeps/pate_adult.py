@@ -49,7 +49,6 @@ SWEEP = Sweep(
     smoke=Preset(
         changes={
             "data.limit": 2000,
-            "audit.canaries": 100,
             "trainer.ensemble.teachers": 40,
             "trainer.ensemble.queries": 200,
             "trainer.threshold": 50.0,

@@ -111,34 +111,30 @@ class Canaries(_Planted):
 
         Blocks 0, 1, ... share no example, so that each run has one of its own. Seeds are tried in
         steps of 11 from `seed`, and one whose positions meet an earlier block's is passed over:
-        this replays the published ten blocks of one hundred.
+        this replays the published ten blocks of one hundred. After 2,000 seeds, each further one
+        draws among the examples that are left, which is the same in distribution.
         """
-        _validate.whole(block=block)
+        _validate.whole(block=block, seed=seed)
+        if seed >= 2**32:
+            raise ValueError(f"seed is {seed}; the published draw takes seeds below 2**32")
         true_labels = _check_draw(labels, num_classes, num_canaries * (block + 1))
         taken = np.zeros(true_labels.size, dtype=bool)
-        earlier = 0
-        for attempt in range(_MOST_SEEDS_TRIED):
-            tried = seed + attempt * _PUBLISHED_SEED_STEP
-            _validate.whole(seed=tried)
-            if tried >= 2**32:
-                raise ValueError(f"seed is {tried}; the published draw takes seeds below 2**32")
-            generator = np.random.RandomState(tried)
-            drawn = generator.choice(true_labels.size, num_canaries, replace=False)
-            if taken[drawn].any():
-                continue
-            if earlier == block:
-                positions = drawn.astype(np.int64)
-                own = true_labels[positions]
-                rank = generator.randint(0, num_classes - 1, size=positions.size)
-                wrong = (rank + (rank >= own)).astype(np.int64)
-                return cls(positions=positions, labels=wrong, true_labels=own)
-            taken[drawn] = True
-            earlier += 1
-        raise ValueError(
-            f"block is {block}, but {_MOST_SEEDS_TRIED} seeds gave only {earlier} blocks of "
-            f"{num_canaries} among {true_labels.size} examples without overlap; draw fewer or "
-            "smaller blocks"
-        )
+        found = attempt = 0
+        while found <= block:
+            generator = np.random.RandomState((int(seed) + attempt * _PUBLISHED_SEED_STEP) % 2**32)
+            among: Any = true_labels.size
+            if attempt >= _MOST_SEEDS_TRIED:
+                among = np.flatnonzero(~taken)
+            drawn = generator.choice(among, num_canaries, replace=False)
+            attempt += 1
+            if not taken[drawn].any():
+                taken[drawn] = True
+                found += 1
+        positions = drawn.astype(np.int64)
+        own = true_labels[positions]
+        rank = generator.randint(0, num_classes - 1, size=positions.size)
+        wrong = (rank + (rank >= own)).astype(np.int64)
+        return cls(positions=positions, labels=wrong, true_labels=own)
 
     def plant(self, labels: AnyArray) -> AnyArray:
         """Return a copy of `labels` [n] with the canaries' labels in their places."""

@@ -101,8 +101,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         settings: Models of a stack, such as {"models": ["linear", "boosting"]}; or settings of the
             method's trainer, such as {"epochs": 20, "learning_rate": 0.5}, and a network learns.
             Those that do not change the noise are free for fits that share a vault.
-        canaries: Number of wrong labels to plant for an attack on the model. Twice as many labels
-            are replaced.
+        canaries: Number of labels that coins choose, for an audit of the model; from three classes
+            on, as many more are replaced by wrong ones. 0, or at least 7.
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
         device: "auto", "cpu" or "cuda".
         verbose: Print progress on standard error. A terminal shows that of long fits anyway.

@@ -485,13 +485,23 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         side = self._side(account, rows_of_x, names, side)
         persons = account.groups.used
         secret = SecretLabels(training=labels, num_classes=num_classes, persons=persons)
+        kinds = 1 if num_classes == 2 else 2  # the memorization attack needs three classes
+        least = AuditSettings().coins_for(0.0)
+        if self.canaries and not least <= self.canaries <= len(labels) // kinds:
+            raise ValueError(
+                f"canaries is {self.canaries}, and there are {len(labels)} labels: fewer than "
+                f"{least} canaries prove nothing, and each takes {kinds} of the labels; take "
+                f"{least} to {len(labels) // kinds}, or 0 for no audit"
+            )
         vault = self._shared()
         # A vault that is not as it was signed is refused here, before a draw. The lock is not held
         # longer: fits of several processes go on side by side.
         with vault.alone():
             fit_labels = FitLabels(
                 secret,
-                audit=AuditSettings(canaries=self.canaries, coin_canaries=self.canaries)
+                audit=AuditSettings(
+                    canaries=self.canaries * (kinds - 1), coin_canaries=self.canaries
+                )
                 if self.canaries
                 else None,
                 fingerprint=fingerprint,
@@ -557,7 +567,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         self.audit_: dict[str, Any] = {k: v for k, v in figures.items() if not is_owners(k)}
         self.audit_["spoiled_labels"] = len(near.canary_positions())
         if not self.audit_["spoiled_labels"]:
-            self.audit_["reason"] = "no canaries were planted; canaries=100 spoils 200 labels"
+            self.audit_["reason"] = "no canaries were planted; canaries=100 plants some"
 
     @property
     def total_epsilon_(self) -> float:

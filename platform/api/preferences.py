@@ -53,7 +53,7 @@ class LabelPrivatePreferences(PaysForLabels):
             takes what tells most, by epsilon, delta and the features.
         vault: As in `LabelPrivateClassifier`; tokens stand for choices 0 and 1.
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
-        canaries: Number of wrong choices to plant for an attack, as in `LabelPrivateClassifier`.
+        canaries: Number of choices that coins replace, for an audit: 0, or at least 7.
         max_labels_per_person: As in `LabelPrivateClassifier`; "sums" use all pairs of an annotator.
         keep: As in `LabelPrivateClassifier`.
 

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.records.results import TrialRecord
-from labeldp.platform.settings.metrics import accuracy_text
+from labeldp.platform.settings.metrics import DAGGER, accuracy_text
 from labeldp.trainers.data.files import visible
 
 #: A line on trials in training is printed at most this often.
@@ -102,10 +102,11 @@ def outcome(record: TrialRecord) -> str:
         return f"failed: {record.reason}"
     metrics = record.metrics
     epochs = record.stopped_early
+    mark = DAGGER if metrics["delta"] > 0 else ""
     early = f"stopped early after {epochs} epoch{'s' * (epochs > 1)}, " if epochs else ""
     return early + (
         f"{accuracy_text(metrics)}, epsilon {shown(metrics['epsilon'], 3)}, "
-        f"epsilon_m [{metrics['epsilon_m_low']:.2f}, {metrics['epsilon_m_high']:.2f}], "
+        f"epsilon_m [{metrics['epsilon_m_low']:.2f}, {metrics['epsilon_m_high']:.2f}]{mark}, "
         f"{duration(record.seconds)}"
     )
 

@@ -27,6 +27,7 @@ from labeldp.platform.report.wording import bound, counted, number, price
 from labeldp.platform.settings.configuration import Checkpoint, spoiled_text
 from labeldp.platform.settings.methods import name_of, release_of_stack
 from labeldp.platform.settings.metrics import (
+    DAGGER,
     SCORES,
     attack_published,
     estimate_of,
@@ -36,8 +37,6 @@ from labeldp.platform.settings.metrics import (
     stack_text,
 )
 
-#: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
-DAGGER = "†"
 NIST_PAGE = "nist_sp_800_226.md"
 TO_FILL_IN = "TO BE FILLED IN BY THE OWNER"
 TEMPLATES = Path(__file__).parent / "templates"

@@ -148,7 +148,7 @@ def trade_off(
     """Draw accuracy against epsilon, and below it what the attack proved.
 
     Baselines stand in a band of their own, to the right. A marker of the attack in the shaded field
-    refutes the guarantee; none can lie above the dashed ceiling.
+    refutes a guarantee at delta 0; none can lie above the dashed ceiling.
     """
     heights = [250, 150] if attack else [250]
     height = 24 + sum(heights) + 44 * (len(heights) - 1) + 42
@@ -298,7 +298,8 @@ def _draw_attack(
         curve = np.geomspace(scale.low, scale.high, 49)
         axes.fill_between(curve, np.minimum(curve, top), top, color=COLORS["forbidden"])
         axes.plot(curve[curve <= top], curve[curve <= top], color=SOFT, linewidth=1.4)
-        axes.text(scale.low, 0.86 * top, " more than is guaranteed", color=SOFT, va="top")
+        words = " more than is guaranteed" + " at delta 0" * any(p.delta > 0 for p in points)
+        axes.text(scale.low, 0.86 * top, words, color=SOFT, va="top")
     axes.axhline(ceiling, color=SOFT, linestyle="--", linewidth=1)
     spots = _side_by_side(points, [min(point.epsilon_m_low, top) for point in points], scale)
     for variant, style in styles.items():

@@ -19,7 +19,7 @@ import pandas as pd
 from labeldp.mechanisms.guess_risk import percent
 from labeldp.platform.records.progress import duration
 from labeldp.platform.records.results import REPORT_FILES, TrialRecord, csv_text, write_text
-from labeldp.platform.report.card import DAGGER, facts, guess_of, render
+from labeldp.platform.report.card import facts, guess_of, render
 from labeldp.platform.report.figures import MethodStyle, styles_of, svg, trade_off
 from labeldp.platform.report.finding import finding
 from labeldp.platform.report.ledger import Audience
@@ -41,6 +41,7 @@ from labeldp.platform.report.pareto import (
 )
 from labeldp.platform.report.wording import bound, number, short_key
 from labeldp.platform.settings.metrics import (
+    DAGGER,
     SCORES,
     ChooseBy,
     accuracy_text,

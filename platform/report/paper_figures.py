@@ -44,7 +44,7 @@ from labeldp.platform.report.figures import (
 )
 from labeldp.platform.report.pareto import Point, points, same_epsilon, settings_beside_epsilon
 from labeldp.platform.report.wording import bound, number, short_key
-from labeldp.platform.settings.metrics import ChooseBy, figure_text
+from labeldp.platform.settings.metrics import DAGGER, ChooseBy, figure_text
 from labeldp.platform.settings.sweep import without_seeds
 from labeldp.trainers.data.files import inner_folder, make_folder
 
@@ -414,6 +414,8 @@ def table(found: Sequence[Point], *, kind: str) -> str:
             figure_text(by, value) if by.of_scores else f"{100 * value:.2f}" for value in values
         )
         attack = f"{point.epsilon_m_low:.2f}" if point.epsilon_m_ceiling else "-"
+        # A program reads the .csv, which has delta beside it.
+        attack += DAGGER if kind != "csv" and point.epsilon_m_ceiling and point.delta > 0 else ""
         price = (bound(point.epsilon), bound(point.delta))
         rows.append((point.variant, *price, quality, attack, str(len(point.hashes))))
     frame = pd.DataFrame(rows, columns=list(head))
@@ -424,7 +426,9 @@ def table(found: Sequence[Point], *, kind: str) -> str:
         lines = [f"| {' | '.join(row)} |" for row in cells]
         return "\n".join([lines[0], "|---" * len(head) + "|", *lines[1:]])
     text: str = frame.to_latex(index=False, escape=True, column_format="lrrrrr")
-    return text.rstrip().replace("±", r"$\pm$").replace("∞", r"$\infty$")
+    for sign, command in ("±", "pm"), ("∞", "infty"), (DAGGER, "dagger"):
+        text = text.replace(sign, rf"$\{command}$")
+    return text.rstrip()
 
 
 def differences(first: Sequence[Point], second: Sequence[Point]) -> list[dict[str, Any]]:

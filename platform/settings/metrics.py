@@ -21,6 +21,8 @@ from statistics import NormalDist
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
 from labeldp.trainers.methods.settings import STACKED
 
+#: Beside bounds that are proven at delta 0, of models whose epsilon holds at a larger one.
+DAGGER = "†"
 #: Errors of predicted amounts, in words.
 ERRORS = {
     "mean_squared_error": "mean squared error",

@@ -223,30 +223,41 @@ def _with_canaries(
     Trials of a sweep have the same labels, and so the same canaries.
     """
     config = trials[0].config
-    # A sweep may plant as many as it likes in its own data set.
-    asked = config.data.name == "own" or "audit.canaries" in options.overrides
-    if asked and config.audit.canaries and size.num_classes == 2:
-        raise ValueError(
-            f"audit.canaries is {config.audit.canaries}, and there are 2 classes: the memorization "
-            "attack compares wrong labels with each other and needs at least 3; leave it out or "
-            "set audit.canaries=0 (the one-run audit takes 2 classes: audit.coin_canaries)"
-        )
+    own = config.data.name == "own"
+    audit = config.audit
+    if audit.canaries and size.num_classes == 2:
+        if own or "audit.canaries" in options.overrides:
+            raise ValueError(
+                f"audit.canaries is {audit.canaries}, and there are 2 classes: the memorization "
+                "attack compares wrong labels with each other and needs at least 3; leave it out "
+                "or set audit.canaries=0 (the one-run audit takes 2 classes: audit.coin_canaries)"
+            )
+        audit = replace(audit, canaries=None)  # a sweep's own number is for more classes
     # The labels of a results folder are spoiled already: they stay so unless a number is stated.
     first = min((options.results.expanduser() / "trials").glob("*.json"), default=None)
     before = None if first is None else TrialRecord.read(first).canaries
-    audit = config.audit
-    for name, number in zip(_CANARIES, before or (), strict=False):
+    # A wrong amount is anywhere between the bounds: a few of them change a mean.
+    usual = (0, 0) if size.amounts else ()
+    for name, number in zip(_CANARIES, before or usual, strict=False):
         if getattr(audit, name) is None:
             audit = replace(audit, **{name: number})
+    by_default = audit.coin_canaries is None
     audit = audit.settled(num_labels=size.num_labels, num_classes=size.num_classes)
     check_room(audit, num_labels=size.num_labels)
+    notes = list(sized.notes)
+    if own and size.num_classes == 2 and by_default and audit.spoiled:
+        percent = 100 * audit.spoiled / size.num_labels  # secret labels don't tell what is rare
+        notes.append(
+            f"{percent:.2g}% of the labels will be random for the audit: where a class is rarer "
+            f"than about {5 * percent:.2g}%, set audit.coin_canaries=0"
+        )
 
     def settled(config: TrialConfig) -> TrialConfig:
         numbers = {name: getattr(audit, name) for name in _CANARIES}
         return replace(config, audit=replace(config.audit, **numbers))
 
     trials = [replace(trial, config=settled(trial.config)) for trial in trials]
-    return replace(sized, base=settled(sized.base)), trials
+    return replace(sized, base=settled(sized.base), notes=notes), trials
 
 
 def check_processors(plan: Plan, *, gpu: bool) -> None:

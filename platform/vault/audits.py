@@ -294,12 +294,14 @@ def release_figures(
 
 
 def check_room(settings: AuditSettings, *, num_labels: int) -> None:
-    """Refuse more canaries than there are examples to be canaries."""
-    if settings.spoiled > num_labels:
+    """Refuse more canaries, with those of earlier blocks, than there are examples to be them."""
+    canaries = settings.canaries or 0
+    block = settings.canary_block or 0
+    if max(settings.spoiled, canaries * (block + 1)) > num_labels:
         raise ValueError(
-            f"audit.canaries is {settings.canaries} and audit.coin_canaries is "
-            f"{settings.coin_canaries}, but there are {num_labels} training examples; each canary "
-            f"takes one of its own, so request at most {num_labels} in all"
+            f"audit.canaries is {canaries} (block {block}) and audit.coin_canaries is "
+            f"{settings.coin_canaries}, but there are {num_labels} training examples; each canary, "
+            f"also of an earlier block, takes one of its own: request at most {num_labels} in all"
         )
 
 

@@ -528,7 +528,6 @@ AUDITS: list[Row] = [
     (DRAW, {"num_classes": 1}, "num_classes is 1; it must be at least 2"),
     (DRAW, {"num_classes": 2}, r"labels\[2\] is not one of"),
     *out_of_range(DRAW, seed=[2**32], num_canaries=[0]),
-    (BLOCKS, {"labels": np.repeat(LABELS, 14), "block": 1, "num_canaries": 20}, "without ov"),
     *out_of_range(BLOCKS, block=[-1]),
     *(
         (partial(PLANTED().plant, labels=np.zeros(2, int)), {"labels": bad}, "plant canaries in th")

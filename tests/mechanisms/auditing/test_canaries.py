@@ -48,6 +48,14 @@ def test_published_canaries_bit_for_bit(dataset: str, kind: str) -> None:
     assert np.unique(positions).size == 1000
 
 
+@pytest.mark.parametrize("seed", [PUBLISHED_SEED, 2**32 - 1])
+def test_blocks_share_nothing_where_no_seed_finds_them(seed: int) -> None:
+    labels = np.zeros(42, dtype=np.int64)
+    draw: dict[str, Any] = {"num_classes": 3, "num_canaries": 14, "seed": seed}
+    blocks = [Canaries.draw(labels, block=block, **draw).positions for block in range(3)]
+    assert np.unique(np.concatenate(blocks)).size == 42
+
+
 def test_planting_changes_the_canaries_and_nothing_else() -> None:
     labels = np.random.default_rng(0).integers(4, size=50)
     canaries = Canaries.draw(labels, num_classes=4, num_canaries=50, seed=1)

@@ -10,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.auditing.memorization import (
-    THRESHOLDS,
     MemorizationAudit,
     _log_average_capital,
     _paper_accuracy,
@@ -183,9 +182,3 @@ def test_tensors_are_welcome_and_confidence_widens() -> None:
         wide, narrow = getattr(surer, name), getattr(usual, name)
         assert wide.epsilon_low < narrow.epsilon_low < narrow.epsilon_high < wide.epsilon_high
     assert surer.ceiling < usual.ceiling
-    assert THRESHOLDS[0] == 0.5
-
-
-def test_three_classes_have_one_other_wrong_label() -> None:
-    three = memorization_interval(np.full((20, 3), 1 / 3), np.zeros(20, int), np.ones(20, int))
-    assert three.paper.epsilon_low == three.paper.epsilon_high == three.corrected.epsilon_low == 0

@@ -95,14 +95,6 @@ def test_scores_from_confidences() -> None:
     assert np.isfinite(scores[1]) and scores[1] < -100
 
 
-def test_more_canaries_or_delta_change_the_bound_as_they_must() -> None:
-    counts = {"canaries": 500, "guesses": 400, "correct": 350}
-    bounds = [one_run_lower_bound(**counts, delta=d) for d in (0.0, 1e-7, 1e-5, 1e-3, 0.5)]
-    assert bounds == sorted(bounds, reverse=True)
-    assert bounds[0] - bounds[1] < 1e-3 and bounds[-1] == 0.0
-    assert one_run_lower_bound(canaries=500, guesses=0, correct=0) == 0.0
-
-
 # Without canaries: valid with its slack, not without
 
 CLASSES = 4
@@ -130,7 +122,7 @@ def test_500_audits_err_as_stated(tau: float) -> None:
     """The best attacker on randomized response, with a proxy as wrong as tau allows."""
     mechanism = RandomizedResponse(epsilon=1.0, num_classes=CLASSES)
     generator = np.random.default_rng(0)
-    with_slack = without = 0
+    above = 0
     for _ in range(500):
         chances = generator.dirichlet(np.full(CLASSES, 3.0), size=EXAMPLES)
         wrong = chances * np.exp(generator.choice([-tau / 2, tau / 2], size=chances.shape))
@@ -141,10 +133,8 @@ def test_500_audits_err_as_stated(tau: float) -> None:
         found = observational_audit(
             model, labels=labels, proxy=proxy, proxy_log_error=tau, generator=generator
         )
-        with_slack += found.epsilon_low > 1.0
-        without += found.epsilon_low + found.slack > 1.0
-    assert with_slack <= binom.ppf(0.9999, 500, 0.05)
-    assert without >= with_slack
+        above += found.epsilon_low > 1.0
+    assert above <= binom.ppf(0.9999, 500, 0.05)
 
 
 def test_a_wrong_proxy_without_slack_proves_what_is_not_so() -> None:

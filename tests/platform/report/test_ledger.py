@@ -17,7 +17,7 @@ from labeldp import load
 from labeldp.mechanisms.accounting import GaussianEvent, PureEvent, epsilon_of
 from labeldp.mechanisms.accuracy_estimate import CorrectCount
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.ledger import Total, ledger_of
+from labeldp.mechanisms.ledger import Total
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
 from labeldp.mechanisms.randomness import OsEntropy, SeededNoise
 from labeldp.mechanisms.release_store import read_event
@@ -287,8 +287,6 @@ def test_the_sum_is_that_of_the_worst_combination_of_labels(
         for lines in folders
     ]
     assert total_of(groups, delta=1e-12).epsilon == pytest.approx(sum(dearest))
-    for group, alone in zip(groups, dearest, strict=True):
-        assert ledger_of(group, num_labels=5).epsilon_or_infinity(delta=0.0) == pytest.approx(alone)
 
 
 def test_the_plan_counts_where_it_is_more_and_the_difference_is_the_choice() -> None:

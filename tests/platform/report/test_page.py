@@ -19,6 +19,7 @@ from matplotlib.axes import Axes
 from matplotlib.image import imread
 
 from labeldp.mechanisms.accuracy_estimate import AccuracyEstimate
+from labeldp.platform.records.progress import outcome
 from labeldp.platform.records.results import TrialRecord
 from labeldp.platform.report.card import TEMPLATES
 from labeldp.platform.report.figures import OF_PAPER, column, save, styles_of, trade_off
@@ -60,7 +61,7 @@ def test_the_public_page_has_nothing_of_the_owners() -> None:
     figures = {"private/epsilon_x": 0.1234, "ensemble_accuracy": 0.5678}
     records = [*comparison(), a_record("s", figures=figures)]
     owner, public = (made(records, audience=audience) for audience in reversed(Audience))
-    for words in ("epsilon_m", "the attack", "the loss is not finite", "ceiling"):
+    for words in ("epsilon_m", "the attack", "of delta 0", "the loss is not finite", "ceiling"):
         # The glossary explains them all.
         assert words in owner.text.partition("The words used here")[0]
         assert words not in public.text.partition("The words used here")[0], words
@@ -324,6 +325,13 @@ def test_an_interval_that_is_cut_ends_in_an_arrow() -> None:
     arrows = [line for line in lower.get_lines() if line.get_marker() == "^"]
     ends = [np.size(line.get_xdata()) for line in arrows if line.get_markersize() == 5]
     assert sum(ends) == 1
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-5])
+def test_more_than_is_guaranteed_is_shaded_for_delta_0(delta: float) -> None:
+    _, lower = panels([a_record(delta=delta)])
+    assert any("at delta 0" in text.get_text() for text in lower.texts) == (delta > 0)
+    assert ("]†, " in outcome(a_record(delta=delta))) == (delta > 0)
 
 
 @pytest.mark.parametrize(

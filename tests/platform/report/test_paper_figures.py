@@ -221,14 +221,14 @@ def test_a_table_is_for_the_paper_that_it_goes_into(folders: list[str], tmp_path
     assert to.read_text().splitlines()[2].startswith("none,∞,0,90.00,")
     errors = ResultsFolder(tmp_path / "amounts", sweep="amounts")
     for seed, error in enumerate((0.031, 0.0254)):
-        record = a_record(
-            f"{seed}" * 16, point={"seed": seed}, figures={"mean_squared_error": error}
-        )
+        figures = {"mean_squared_error": error, "delta": 1e-5}
+        record = a_record(f"{seed}" * 16, point={"seed": seed}, figures=figures)
         measured = {name: of for name, of in record.metrics.items() if name != "accuracy"}
         errors.keep(replace(record, metrics=measured))
     head, _, row = words("report", str(errors.path), "--table", "markdown").splitlines()
     assert "| mean squared error |" in head and "%" not in head
-    assert "| 0.0282 ± 0.00396 |" in row
+    assert "| 0.0282 ± 0.00396 | 0.25† |" in row
+    assert r"0.25$\dagger$" in words("report", str(errors.path), "--table", "latex")
     assert "of a results folder alone" in refusal(
         "report", folders[0], "--table", "csv", "--edition", "public"
     )

@@ -128,10 +128,7 @@ def test_the_store_gives_the_report_that_its_latest_sweep_left(
         report_experiment("small", tracking_uri=tracked, out=deep)
 
 
-def test_bad_stores_are_refused(
-    tracked: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
+def test_bad_stores_are_refused(tracked: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     for experiment, uri, words in (
         ("smal", tracked, "has no experiment 'smal'; it has small"),

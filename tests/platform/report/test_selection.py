@@ -128,7 +128,7 @@ def test_trials_without_privacy_or_end_need_confirmation(
     with pytest.raises(ValueError, match=f"{words}.*confirm it: --accept {needed.value}$"):
         selected(sweep, trial)
     others = frozenset(Reservation) - {needed}
-    with pytest.raises(ValueError):
+    with pytest.raises(ValueError, match=words):
         selected(sweep, trial, accepted=others)
     found = selected(sweep, trial, accepted={needed})
     assert found.record.hash == trial
