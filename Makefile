@@ -87,7 +87,7 @@ docs: $(STAMP)
 
 ## make release  files of a version: built, installed on the oldest and newest Python, tried, signed
 release: $(STAMP)
-	$(BIN)/python infra/release.py $(foreach version,$(PYTHONS),--python $(version)) $(if $(KEY),--key $(KEY))
+	$(BIN)/python infra/release.py $(foreach version,$(PYTHONS),--python $(version)) $(if $(KEY),--key $(KEY)) $(if $(TO),--to $(TO))
 
 clean:
 	rm -rf $(VENV) build dist site *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis

@@ -130,10 +130,11 @@ def images(version: str) -> list[dict[str, Any]]:
         name = f"labeldp{Path(file).suffix.replace('.', '-')}:{version}"
         text = (ROOT / "infra" / "docker" / file).read_text()
         bases = {base for base in re.findall(r"^FROM (\S+)", text, re.M) if "labeldp" not in base}
-        newest = ["--pull"] if bases else []
+        for base in sorted(bases):  # by name: `build --pull` leaves no image to inspect
+            run("docker", "pull", base)
         of_commit = ["--build-arg", f"GIT_COMMIT={commit}"]
         place = ROOT / "infra" / "docker" / file
-        run("docker", "build", "-f", place, "-t", name, *newest, *of_commit, ROOT)
+        run("docker", "build", "-f", place, "-t", name, *of_commit, ROOT)
         ids = [_inspected("{{.Id}}", name)]
         ids += [_inspected("{{index .RepoDigests 0}}", base) for base in sorted(bases)]
         digests = [each.rpartition(":")[2] for each in ids]

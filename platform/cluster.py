@@ -6,6 +6,7 @@ that its processes listen on all interfaces. It also leaves its token readable b
 session's folders writable by all.
 """
 
+import fcntl
 import json
 import logging
 import os
@@ -17,7 +18,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from ipaddress import ip_address
@@ -44,6 +45,7 @@ from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
+from ray.util.client import ray as ray_client
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.platform.settings.sweep import CannotFit, Resources
@@ -73,6 +75,11 @@ INLINED_BYTES = 4 * 2**20
 #: port that does not exist they write an error to their log and continue.
 _NO_PORT = {"AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
 
+#: Folders of private clusters begin so. Each has a file that its driver has locked; results folders
+#: may have the same beginning, and no such file.
+_CLOSED = "labeldp-"
+_LOCK = "private-cluster.lock"
+
 
 class ClusterUnusable(ValueError):
     """A cluster can't be reached or used; the message names the cause and the fix."""
@@ -97,17 +104,23 @@ def connected(address: str | None) -> Iterator[Capacity]:
 
     A connection that exists already, for several sweeps, is used and kept.
     """
+    exists = ray.is_initialized()
+    named = address or os.environ.get("RAY_ADDRESS") or "local"
+    client: Any = ray_client  # Ray gives it no types
+    if client.is_connected() or ("://" in named and not exists):
+        raise ClusterUnusable(
+            f"a sweep can't run through Ray Client (address {named}): the true labels would leave "
+            "this machine for the head; run it on a node of the cluster, with `ray job submit`"
+        )
     # Its owner shuts it down.
-    if ray.is_initialized():
+    if exists:
         yield capacity()
         return
-    named = address or os.environ.get("RAY_ADDRESS") or "local"
     on_termination = signal.getsignal(signal.SIGTERM)
-    closed = ""
-    with _authentication_kept():
+    with _authentication_kept(), ExitStack() as files:
         try:
             if named == "local":
-                closed = start_private()
+                start_private(files.enter_context(_closed_folder()))
             else:
                 _check_address(named)
                 with _environment({_PORT_WAIT: os.environ.get(_PORT_WAIT, str(CONNECT_TRIES))}):
@@ -132,9 +145,6 @@ def connected(address: str | None) -> Iterator[Capacity]:
             yield capacity(private=named == "local")
         finally:
             ray.shutdown()
-            # Processes that are going down may still write there: what they hold stays.
-            if closed:
-                shutil.rmtree(closed, ignore_errors=True)
 
 
 @contextmanager
@@ -265,10 +275,34 @@ def _has_autoscaler() -> bool:
 # --- a private cluster ----------------------------------------------------------------------------
 
 
-def start_private() -> str:
+@contextmanager
+def _closed_folder() -> Iterator[str]:
+    """Make a folder for files of a private cluster; remove it, and those of killed drivers."""
+    base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]
+    if not os.path.isdir(base):
+        raise FileNotFoundError(
+            f"the folder of temporary files {base} is not there; create it, or set RAY_TMPDIR=/tmp"
+        )
+    for left in Path(base).glob(f"{_CLOSED}*/{_LOCK}"):
+        with suppress(OSError), open(left) as lock:  # in use, or another user's
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if left.parent.lstat().st_uid == os.geteuid():
+                shutil.rmtree(left.parent, ignore_errors=True)
+    closed = tempfile.mkdtemp(prefix=_CLOSED, dir=base)
+    try:
+        with open(os.path.join(closed, "draft"), "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            os.rename(lock.name, os.path.join(closed, _LOCK))  # nobody ever sees it free
+            yield closed
+    finally:
+        # Processes that are going down may still write there: what they hold stays.
+        shutil.rmtree(closed, ignore_errors=True)
+
+
+def start_private(closed: str) -> None:
     """Start a cluster that only this user's processes on this machine can reach.
 
-    Returns the folder of its files, to be removed behind it.
+    Its files lie in the folder `closed`.
     """
     tighten_token()
     wait = os.environ.get(_PORT_WAIT) or f"{START_SECONDS:.0f}"
@@ -279,12 +313,6 @@ def start_private() -> str:
     ports = partial(parameter.RayParams, dashboard_agent_listen_port=0)
     # Ray opens its own folders to all, and each worker that starts opens them again: they lie below
     # one that only this user can enter. Its path is short, for sockets lie in it.
-    base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]
-    if not os.path.isdir(base):
-        raise FileNotFoundError(
-            f"the folder of temporary files {base} is not there; create it, or set RAY_TMPDIR=/tmp"
-        )
-    closed = tempfile.mkdtemp(prefix="labeldp-", dir=base)
     with (
         patch.object(ray_constants, "ENABLE_RAY_CLUSTER", False),
         patch.object(parameter, "RayParams", ports),
@@ -313,7 +341,6 @@ def start_private() -> str:
             f"Ray {ray.__version__} starts a private cluster on {node.node_ip_address}, where "
             "other machines reach it; install the version that constraints.txt names"
         )
-    return closed
 
 
 def tighten_token() -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pandas as pd
 
 from labeldp.mechanisms.ledger import Budget, shown
-from labeldp.platform.records.results import TrialRecord, read_results
+from labeldp.platform.records.results import TrialRecord, default_results, lasting, read_results
 from labeldp.platform.report.ledger import read_folder, rows, spent_by
 from labeldp.platform.report.pareto import points
 from labeldp.platform.report.selection import price_of, within
@@ -136,7 +136,7 @@ def run(
 
     Args:
         what: A `TrialConfig` or its dotted key -> value, a `Sweep`, or the path of a sweep file.
-        results: The results folder; `results/NAME` if not given.
+        results: The results folder; `results/NAME` if not given, of `~/labeldp` in a Ray job.
         overrides: Further dotted keys -> values; a list makes an axis.
         quiet: Print nothing on standard error.
         allow_code: The one module of the user's that a sweep in YAML may name: it is imported.
@@ -169,7 +169,10 @@ def plan(what: Runnable, *, allow_code: str | None = None, **options: Any) -> Pl
 def _options(
     sweep: Sweep, *, results: Any = None, overrides: Any = None, **options: Any
 ) -> SweepOptions:
-    folder = Path("results", sweep.name) if results is None else Path(results)
+    if results is None:
+        folder = default_results(sweep.name)
+    else:
+        folder = lasting(results, name_with="results=")
     return SweepOptions(results=folder, overrides=overrides or {}, **options)
 
 

@@ -270,6 +270,35 @@ def records_in(folder: Path) -> dict[str, TrialRecord]:
     return {record.hash: record for record in map(TrialRecord.read, files)}
 
 
+def in_ray_job(path: Path) -> bool:
+    """Whether a path is in the working folder of a Ray job, a copy that is deleted with the job."""
+    # Not `absolute`: a path may lead out of it by `..`.
+    return "working_dir_files" in Path(os.path.abspath(path.expanduser())).parts
+
+
+def default_results(name: str) -> Path:
+    """Return the folder `results/NAME` here; in a Ray job, of the home folder's `labeldp`."""
+    here = Path.cwd()
+    return (Path.home() / "labeldp" if in_ray_job(here) else here) / "results" / name
+
+
+def lasting(folder: str | os.PathLike[str], *, name_with: str) -> Path:
+    """Return a folder to keep results or a vault in; `ValueError` for one that would not last."""
+    path = Path(folder)
+    if ":/" in str(path):  # a `Path` has one slash left of an address's two
+        raise ValueError(
+            f"{folder} is an address, and a folder is needed; name one on a disk of this machine "
+            f"with {name_with}"
+        )
+    if in_ray_job(path):
+        raise ValueError(
+            f"{folder} is in the working folder of a Ray job, which Ray deletes with the job: the "
+            "next job would draw and charge everything anew; name an absolute folder on the head "
+            f"with {name_with}, such as {Path.home() / 'labeldp' / path.name}"
+        )
+    return path
+
+
 def close_results(folder: Path) -> None:
     """Create a folder of results, or close it to others; raises as `private_folder`.
 

@@ -27,6 +27,7 @@ os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.environment_variables import MLFLOW_ENABLE_SYSTEM_METRICS_LOGGING
 from mlflow.exceptions import MlflowException
+from mlflow.store.db.db_types import DATABASE_ENGINES
 from mlflow.tracking import MlflowClient
 
 from labeldp.mechanisms.randomness import is_private
@@ -124,8 +125,10 @@ def _below(run_id: str) -> str:
 class Tracker:
     """One sweep's runs in a tracking store."""
 
-    def __init__(self, *, uri: str, experiment: str) -> None:
+    def __init__(self, *, uri: str, experiment: str, folder: Path | None = None) -> None:
         """Open the store, before any trial; create it and the experiment if they do not exist.
+
+        `folder` takes artifacts where the store is a database without a server.
 
         Raises:
             ValueError: The store has a newer schema, is not writable or does not answer.
@@ -138,18 +141,21 @@ class Tracker:
         with explained(uri):
             _create_whole(uri)
             self._client = MlflowClient(tracking_uri=uri)
-            self.experiment_id = self._open_experiment(experiment)
+            self.experiment_id = self._open_experiment(experiment, folder)
 
-    def _open_experiment(self, name: str) -> str:
+    def _open_experiment(self, name: str, folder: Path | None) -> str:
         store = file_of(self.uri)
         artifacts = None
         if store is not None:
-            artifacts = (store.absolute().parent / "artifacts").as_uri()
+            folder = store.absolute().parent
+        if folder is not None and self.uri.partition(":")[0].partition("+")[0] in DATABASE_ENGINES:
+            # MLflow would put them below the current folder, for good.
+            artifacts = (folder / "artifacts").as_uri()
         found = self._client.get_experiment_by_name(name)
         if found is not None and found.lifecycle_stage == "deleted":
             self._client.restore_experiment(found.experiment_id)
         place = found and str(found.artifact_location)
-        if place and artifacts and place.startswith("file:") and place != artifacts:
+        if store is not None and place and place.startswith("file:") and place != artifacts:
             # MLflow's runs have absolute paths: of a store that was moved or copied, they are in
             # the folder where it was. The new experiment is filled from the results folder.
             assert found is not None

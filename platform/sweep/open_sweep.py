@@ -26,7 +26,12 @@ from labeldp.mechanisms.ledger import Budget, total_of_prices
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.cluster import Capacity, connected, place, telling_of_lost_nodes
 from labeldp.platform.records.progress import Steps, SweepProgress
-from labeldp.platform.records.results import ResultsFolder, SweepIdentity, TrialRecord
+from labeldp.platform.records.results import (
+    ResultsFolder,
+    SweepIdentity,
+    TrialRecord,
+    in_ray_job,
+)
 from labeldp.platform.records.tracking_address import default_uri, shown
 from labeldp.platform.settings.configuration import spoiled_text
 from labeldp.platform.settings.sweep import PlannedTrial, Resources, Resume, ensembles_of
@@ -62,7 +67,7 @@ class OpenSweep:
 
     Attributes:
         plans: Every trial by hash; of a search, the trials suggested so far.
-        made_by: The code and the machine, as fields of a record.
+        made_by: The code and the driver's machine, as fields of a record; a trial adds its own.
         skipped: Records of trials that an earlier start has finished, by hash.
         authority: The token that the home requires for figures and shards; trials get none.
         suggestions: The suggestions of its searches; None without a search.
@@ -309,7 +314,8 @@ def _tracking(
     def tracker() -> "Tracker":
         from labeldp.platform.records.tracking import Tracker
 
-        return Tracker(uri=uri or default_uri(folder.path), experiment=plan.sweep.name)
+        where = uri or default_uri(folder.path)
+        return Tracker(uri=where, experiment=plan.sweep.name, folder=folder.path)
 
     opening = beside.submit(tracker)
     if uri is not None or known or os.path.lexists(folder.path / "mlflow.db"):
@@ -325,8 +331,10 @@ def _sizes(plan: Plan, capacity: Capacity) -> tuple[Resources, Resources]:
     gpu = capacity.grows or any(gpus for _, gpus in capacity.nodes)
     check_processors(plan, gpu=gpu)
     wanted = sweep.resources
-    alone = plan.cost.trials == 1 and plan.options.preset and not wanted.gpu
-    if alone and not (plan.options.address or os.environ.get("RAY_ADDRESS")):
+    options = plan.options
+    alone = plan.cost.trials == 1 and options.preset and not wanted.gpu
+    alone = alone and "resources.cpu" not in options.overrides
+    if alone and not (options.address or os.environ.get("RAY_ADDRESS")):
         # A trial that has this machine to itself takes all of it. By the plan, and not by the
         # trials that are left: threads change the last digits of a model, and a resumed one must be
         # the same.
@@ -410,8 +418,9 @@ def git_commit() -> str:
     """Return the commit of the code, with `-dirty` where files differ; `unknown` without git."""
     root = Path(labeldp.__file__).resolve().parent.parent
     if not (root / ".git").exists():
-        # Installed: a repository further up would be another one.
-        return os.environ.get(COMMIT_VARIABLE) or "unknown"
+        # Installed: a repository further up would be another one. Code that a job has brought with
+        # it is not the image's.
+        return (not in_ray_job(root) and os.environ.get(COMMIT_VARIABLE)) or "unknown"
     command = ["git", "-C", str(root), "describe", "--always", "--dirty", "--abbrev=40"]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)

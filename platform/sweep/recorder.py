@@ -193,6 +193,7 @@ class Recorder(Unsaved, tune.Callback):
             "written": time.time(),
             "trials": plan.cost.trials,
             "skipped": len(sweep.skipped),
+            "trials_ended": len(self.ended),
             "begun": self._begun,
             "running": [] if now else [self._in_training(digest) for digest in running],
             "metric": plan.choose_by.metric,
@@ -245,8 +246,7 @@ class Recorder(Unsaved, tune.Callback):
             point=dict(planned.point),
             curves=self._curves.get(digest, []),
             features=provenance_of(planned.config, self.sweep.data.public.provenance).described(),
-            **self.sweep.made_by,
-            **end,
+            **{**self.sweep.made_by, **end},  # the machine of a trial that told of it
         )
 
     def _keep(self, record: TrialRecord) -> None:

@@ -13,6 +13,7 @@ would after its last epoch.
 import contextlib
 import io
 import math
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -38,13 +39,22 @@ from labeldp.mechanisms.score_histogram import (
     ScoreHistogram,
 )
 from labeldp.platform.records.results import write_model
-from labeldp.platform.settings.configuration import AshaStop, Checkpoint, TrialConfig, provenance_of
+from labeldp.platform.settings.configuration import (
+    AshaStop,
+    Checkpoint,
+    TrialConfig,
+    config_hash,
+    flatten,
+    provenance_of,
+)
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
 from labeldp.platform.settings.sweep import PlannedTrial
 from labeldp.platform.sweep.cost import held_out_mechanism
+from labeldp.platform.sweep.open_sweep import describe
 from labeldp.platform.vault.label_home import LabelHome, TrialLabels
 from labeldp.trainers.data.files import inner_folder, replacing
 from labeldp.trainers.data.labelled_data import PublicData
+from labeldp.trainers.models.learner import starting_weights
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.performance import NO_MEMORY
 from labeldp.trainers.settings.trainer import Trainer
@@ -406,7 +416,9 @@ def tune_trial(
     vault = TrialLabels(home=home, noise=settings.noise.source(), trial=digest)
     started = time.perf_counter()
     end: dict[str, Any] = {"finished": False, "reason": "", "metrics": {}}
+    end["environment"] = describe()  # of this node, which the driver may not be on
     try:
+        check_encoders(settings, data, digest=digest)
         outcome = run_trial(
             settings,
             data=data,
@@ -423,6 +435,28 @@ def tune_trial(
         end |= {"reason": _reason(error), "over_budget": isinstance(error, BudgetExceeded)}
     end |= {"release_keys": vault.keys, "seconds": time.perf_counter() - started}
     reports.send(end=end)
+
+
+def check_encoders(config: TrialConfig, data: PublicData, *, digest: str) -> None:
+    """Refuse encoders that this node lacks, or that are not the plan's, before any label pays.
+
+    `digest` is the trial's hash, for which the driver has read the files.
+    """
+    if not any(name.endswith(".encoder") and each for name, each in flatten(config).items()):
+        return
+    why = "a file of an encoder is missing, or is not the one of the plan"
+    try:
+        for part in config.trainer.work(len(data.train_features)):
+            starting_weights(part.network, data)
+        same = config_hash(config, data_fingerprint=data.fingerprint) == digest
+    except (OSError, ValueError) as error:
+        same = False
+        why = str(error)
+    if not same:
+        raise ValueError(
+            f"{why} (on node {os.uname().nodename}); every node needs the same files of encoders, "
+            "at the same paths, and the data sets of pretrained ones; nothing was released"
+        )
 
 
 class _Reports:

@@ -35,6 +35,7 @@ from labeldp.mechanisms.ledger import PrivacyLedger, Total
 from labeldp.mechanisms.persons import Groups, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
+from labeldp.platform.records.results import lasting
 from labeldp.platform.settings.configuration import AuditSettings
 from labeldp.platform.vault.audits import check_room
 from labeldp.platform.vault.label_home import LabelHome, SecretLabels, TrialLabels
@@ -165,7 +166,9 @@ class SharedVault:
                 "the folder of a vault is '', which would be the current folder; name one of its "
                 "own, SharedVault('labels.vault'), or none for a vault in memory"
             )
-        self.folder = None if folder is None else Path(folder).expanduser().absolute()
+        self.folder = None
+        if folder is not None:
+            self.folder = lasting(folder, name_with="vault= or --vault").expanduser().absolute()
         #: Its name in a process's ledger: an address may be another vault's later.
         self.name = str(self.folder or f"memory {secrets.token_hex(8)}")
         self._memory: dict[str, _Place] = {}

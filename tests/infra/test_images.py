@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.infra.test_kubernetes import SECRET, is_pinned
-from tests.source_tree import ROOT
+from tests.source_tree import ROOT, run
 
 DOCKERFILES = ["Dockerfile", "Dockerfile.gpu", "Dockerfile.mlflow"]
 VERSION = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -88,21 +88,34 @@ def test_a_job_s_upload_holds_code_and_nothing_else(tmp_path: Path) -> None:
     from ray._private.runtime_env.packaging import create_package
 
     work = tmp_path / "work"
-    code = {"sweeps/alibi_cifar100.py", "labeldp/__init__.py", "trainers/data/a.py"}
-    code |= {"pyproject.toml"}
+    tracked = run("git", "ls-files", "labeldp", "mechanisms", "platform", "trainers", "sweeps")
+    links = {path.name for path in (ROOT / "labeldp").iterdir() if path.is_symlink()}
+    code = {*tracked.stdout.split()} - {f"labeldp/{link}" for link in links}
+    code |= {"pyproject.toml", "my_sweep.py", "my_sweep.yaml", "sweeps/mine.yaml"}
     kept_home = {"data/cifar100.npz", "sweeps/votes.npz", ".git/config", "infra/mlflow/.env"}
     kept_home |= {"results/alibi/vault.db", "results/alibi/trials/a.json", "mlruns/0/meta.yaml"}
-    kept_home |= {"mlflow.db", "tracking.env", "tests/infra/test_images.py"}
+    kept_home |= {"mlflow.db", "tracking.env", "tests/infra/test_images.py", "key.pem"}
+    kept_home |= {f"mine.{kind}" for kind in "csv tsv xlsx npy csv.gz jsonl feather pt h5".split()}
+    kept_home |= {"labels.vault/fits/a-0/people.npy", "labels.vault/votes/salt", "vault/votes/salt"}
+    kept_home |= {"mine-results/private/figures/a.json", "mine-results/vault.db", "out/a.py"}
+    kept_home |= {"sweeps/mine.csv", "sweeps/results/small/votes/salt", "trainers/data/mine.csv"}
+    kept_home |= {"sweeps/labels.vault/id", "examples/people.npy", "id_rsa", "platform/key.json"}
     for name in code | kept_home:
         path = work / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("x")
-    (work / ".rayignore").write_text((ROOT / ".rayignore").read_text())
+    for link in links:
+        (work / "labeldp" / link).symlink_to(Path("..", link))
+    for name in (".rayignore", ".gitignore"):
+        (work / name).write_text((ROOT / name).read_text())
     package = tmp_path / "package.zip"
-    create_package(str(work), package, include_gitignore=True)
-    with zipfile.ZipFile(package) as archive:
-        uploaded = {name for name in archive.namelist() if not name.endswith("/")}
-    assert uploaded - {".rayignore"} == code
+    for either in (True, False):  # RAY_RUNTIME_ENV_IGNORE_GITIGNORE
+        create_package(str(work), package, include_gitignore=either)
+        with zipfile.ZipFile(package) as archive:
+            uploaded = {name for name in archive.namelist() if not name.endswith("/")}
+        package.unlink()
+        linked = {f"labeldp/{name}" for name in code if name.partition("/")[0] in links}
+        assert uploaded == code | linked
 
 
 # infra/install.sh: certificates handed on, bytecode written, what uv has kept used offline.

@@ -186,6 +186,15 @@ def test_a_store_that_does_not_answer_is_refused(
     assert uri.replace("planted", "***") in said and "planted" not in said and "\n" not in said
 
 
+def test_artifacts_of_a_database_are_in_the_results_folder(tmp_path: Path) -> None:
+    """MLflow's own place is below the current folder, of whoever came first."""
+    database = new_store(tmp_path).replace("sqlite:", "sqlite+pysqlite:")
+    for _ in range(2):  # a later folder takes the experiment as it is
+        tracker = Tracker(uri=database, experiment="small", folder=tmp_path / "results")
+        found = MlflowClient(tracking_uri=database).get_experiment(tracker.experiment_id)
+        assert found.artifact_location == (tmp_path / "results" / "artifacts").as_uri()
+
+
 @pytest.mark.parametrize("copied", [False, True])
 def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "a new one"

@@ -76,6 +76,13 @@ def mode(path: Path) -> int:
     return stat.S_IMODE(path.stat().st_mode)
 
 
+def files_of(folder: Path) -> dict[str, bytes]:
+    """Every file below `folder` by its relative path, but for locks."""
+    paths = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    kept = (path for path in paths if path.name not in ("lock", "driver.lock"))
+    return {str(path.relative_to(folder)): path.read_bytes() for path in kept}
+
+
 def a_cluster(*nodes: tuple[float, float], grows: bool = False) -> Capacity:
     return Capacity(nodes=nodes, grows=grows)
 

@@ -1,11 +1,13 @@
 """open_sweep and the report: what an earlier start left, whose coins are secret, reports."""
 
 import csv
+import fcntl
 import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -173,7 +175,22 @@ def test_a_trial_larger_than_every_node_is_refused(
     place(wanted, a_cluster(*sizes, grows=True), gpu_required=gpu_required)
 
 
-def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("by", ["option", "variable", "connection"])
+def test_ray_client_is_refused(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It calls the head the driver's node, and the room with the labels would be there."""
+    monkeypatch.setattr(ray, "init", Mock())
+    if by == "variable":
+        monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    if by == "connection":
+        monkeypatch.setattr(cluster, "ray_client", SimpleNamespace(is_connected=lambda: True))
+    address = "ray://head:10001" if by == "option" else None
+    with pytest.raises(cluster.ClusterUnusable, match=r"Ray Client .*ray job submit"):
+        with cluster.connected(address):
+            pass
+    assert not ray.init.called  # type: ignore[attr-defined]
+
+
+def test_the_options_that_ray_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """By Ray's own bound labels of 100,000 rows would not travel with the request."""
     given: dict[str, Any] = {}
 
@@ -189,6 +206,18 @@ def test_the_options_that_ray_gets(monkeypatch: pytest.MonkeyPatch) -> None:
         assert Path(given["_temp_dir"]).parent.is_dir()
     assert not Path(given["_temp_dir"]).parent.exists()
     assert given["_system_config"]["max_direct_call_object_size"] >= 4_000_000
+    left = [tmp_path / f"labeldp-{name}" for name in ("killed", "running", "older")]
+    for each in left:
+        each.mkdir()
+    for each in left[:2]:
+        (each / cluster._LOCK).touch()
+    monkeypatch.setattr(cluster, "get_default_system_temp_dir", lambda: str(tmp_path))
+    monkeypatch.setattr(ray, "init", Mock(side_effect=RuntimeError("no")))
+    with open(left[1] / cluster._LOCK) as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(cluster.ClusterUnusable), cluster.connected("local"):
+            pass
+    assert sorted(tmp_path.iterdir()) == sorted(left[1:])  # nor is its own left
     assert given["agent"] == 0  # any free port, and not the one that `ray start` needs
     assert parameter.RayParams().dashboard_agent_listen_port == 52365
 

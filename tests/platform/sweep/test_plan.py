@@ -92,8 +92,9 @@ def price(sweep: Sweep, size: DataSize | None = None, **settings: Any) -> Plan:
         ({"budget": Budget(epsilon=5.0, delta=1e-12)}, {}),
         ({}, {"choose_by": ChooseBy.ESTIMATED, "overrides": {**HELD_OUT, "seed": [*range(40)]}}),
         ({}, {"overrides": {"audit.canaries": 10**6}}),
+        ({}, {"overrides": {"audit.canary_block": 10**4}}),
     ],
-    ids=["nothing held out", "over the budget", "over a sweep's own", "a lottery", "canaries"],
+    ids=["none held out", "over budget", "over a sweep's own", "a lottery", "canaries", "a block"],
 )
 def test_the_plan_lists_each_refusal_of_a_start(
     tmp_path: Path, changes: dict[str, Any], asked: dict[str, Any]
@@ -154,6 +155,12 @@ def test_wrong_labels_among_two_classes_are_refused_and_none_are_planted(tmp_pat
         started(small(), options(tmp_path, overrides={**own, "audit.canaries": 30}))
     coins = started(small(), options(tmp_path, overrides={**own, "audit.coin_canaries": 30}))
     assert (coins.audit.canaries, coins.audit.coin_canaries) == (0, 30)
+    assert price(small(), a_size(classes=2)).audit.canaries == 0, "a sweep's own number"
+    many = replace(a_size(classes=2), num_labels=10_000)
+    warned = price(small(), many, overrides=own).notes
+    assert "1% of the labels will be random" in warned[-1] and "rarer than about 5%" in warned[-1]
+    stated = {**own, "audit.coin_canaries": 100}
+    assert [*warned[:-1]] == price(small(), many, overrides=stated).notes
 
 
 def priced(axes: dict[str, Axis]) -> tuple[Sequence[PlannedTrial], float | None]:
@@ -359,6 +366,15 @@ def test_a_cluster_without_a_gpu_is_refused_before_its_vault_opens(tmp_path: Pat
         assert _sizes(plan, cluster)[0].gpu == 1
 
 
+@pytest.mark.parametrize(("stated", "found"), [({}, 8), ({"resources.cpu": 2}, 2)])
+def test_a_trial_alone_takes_the_machine_or_what_is_stated(
+    stated: dict[str, Any], found: int, tmp_path: Path
+) -> None:
+    sweep = small(presets={"whole": Preset()}, variants=[Variant(name="ALIBI")] * 2)
+    plan = started(sweep, options(tmp_path, preset="whole", overrides=stated))
+    assert _sizes(plan, a_cluster((8, 0)))[0].cpu == found
+
+
 PATE = {"method": "pate", "trainer.ensemble.queries": 100, "trainer.answers": 50}
 
 
@@ -409,5 +425,8 @@ def test_errors_of_amounts_that_noise_decides_are_named_before_they_are_paid(
     with pytest.raises(ValueError, match="too large to choose by estimated mean squared error"):
         started(sweep, chosen)
     assert not plan_of(sweep, chosen).fits
+    many = replace(a_size(classes=64), num_labels=10_000, amounts=True)
+    assert price(sweep, many, overrides=keys).audit.spoiled == 0
+    assert price(sweep, many, overrides={**keys, "audit.canaries": 30}).audit.spoiled == 30
     dear = replace(asked, overrides={**keys, "evaluation.epsilon": 20.0})
     assert "refuses it" not in plan_of(sweep, dear).notes[-1]

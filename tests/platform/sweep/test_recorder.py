@@ -1,6 +1,7 @@
 """The recorder: each trial's record first, with what ran it, and then its run in tracking."""
 
 import io
+import json
 import math
 import subprocess
 from collections.abc import Sequence
@@ -91,7 +92,7 @@ def test_a_state_that_takes_long_is_written_rarely(
     plan = {"delta": 1e-5, "budget": None, "private": None, "choose_by": ChooseBy.TEST}
     sweep: Any = recorder.sweep
     sweep.plan = SimpleNamespace(**plan, cost=SimpleNamespace(trials=5))
-    sweep.skipped = {}
+    sweep.skipped = {"of an earlier start": None}
     fake = SimpleNamespace(monotonic=lambda: clock, time=lambda: clock)
     for name, value in (("time", fake), ("sweep_totals", slow), ("in_use", lambda: "")):
         monkeypatch.setattr(recorder_module, name, value)
@@ -102,6 +103,7 @@ def test_a_state_that_takes_long_is_written_rarely(
         clock += after
         Recorder.write_state(recorder)
         assert file.exists() == written
+    assert json.loads(file.read_text())["trials_ended"] == 1
 
 
 def told(recorder: Recorder, digest: str) -> tuple[str, str]:
@@ -128,6 +130,9 @@ def test_a_trial_that_runs_now_keeps_code_and_machine(recorder: Recorder) -> Non
     assert recorder.sweep.folder.records()[record.hash] == record
     assert record.metrics["epsilon_one_run_ceiling"] == 3.5  # the trial itself was not told
     assert told(recorder, record.hash) == ("now", "gpu: here\n")
+    # One on another node has told of that.
+    other = end(recorder, list(recorder.sweep.plans)[1], environment={"gpu": "there"})
+    assert told(recorder, other.hash) == ("now", "gpu: there\n")
 
 
 def test_a_store_that_fails_in_its_own_way_ends_no_sweep_and_a_vault_is_named(
@@ -251,6 +256,10 @@ def test_the_commit_is_that_of_the_code(tmp_path: Path, monkeypatch: pytest.Monk
     assert open_sweep.git_commit() == "unknown"
     monkeypatch.setenv(open_sweep.COMMIT_VARIABLE, "0123abcd")
     assert open_sweep.git_commit() == "0123abcd"
+    # The variable is the image's; a job has brought its own code.
+    brought = tmp_path / "working_dir_files" / "_ray_pkg_ab" / "labeldp" / "__init__.py"
+    monkeypatch.setattr(labeldp, "__file__", str(brought))
+    assert open_sweep.git_commit() == "unknown"
 
 
 # Kept models: written whole, for the owner alone, and a write that fails says what to do.
