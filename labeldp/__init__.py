@@ -10,8 +10,10 @@ audits show that it leaks), `labeldp.trainers` (data, models and training loops 
 """
 
 import os
+import re
+from contextlib import suppress
 from importlib import import_module
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -59,7 +61,16 @@ __all__ = ["__version__", *_WHERE]
 
 
 def install_hint(error: ModuleNotFoundError) -> str:
-    """Return which package is missing, and the command that installs it."""
+    """Return which package is missing, and the command that installs it; or a user's module."""
+    own = {"sklearn", "yaml"}  # called otherwise than their packages
+    with suppress(PackageNotFoundError):
+        needed = re.findall(r"^[\w-]+", "\n".join(requires("labeldp") or ()), re.MULTILINE)
+        own |= {each.lower().replace("-", "_") for each in needed}
+    if str(error.name).partition(".")[0] not in own:
+        return (
+            f"module {error.name!r} is not found; put it beside the sweep's file or into the "
+            "folder where labeldp is started, or install it"
+        )
     return (
         f"package {error.name!r} is not installed, and this needs it: run `make install` in a "
         "checkout of labeldp, or `pip install WHEEL` of its wheel, with all that it needs"

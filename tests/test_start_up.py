@@ -73,6 +73,12 @@ def test_plans_prices_and_lists_are_made_without_what_trains(tmp_path: Path) -> 
     assert not loaded & SLOW
 
 
+def test_settings_and_the_party_with_labels_load_no_framework(tmp_path: Path) -> None:
+    keys = "import labeldp.platform.settings.configuration, labeldp.platform.cli.config_keys"
+    assert not loaded_by(keys, cwd=tmp_path)[1] & {*SLOW, "pandas"}
+    assert not loaded_by("import labeldp.platform.cli.parties", cwd=tmp_path)[1] & SLOW
+
+
 def test_results_are_read_without_ray_and_torch(tmp_path: Path) -> None:
     a_folder(tmp_path / "results", epsilon=2.0)
     assert loaded_by_verbs("report results", cwd=tmp_path) & SLOW == {"matplotlib"}

@@ -402,7 +402,7 @@ def _check_price(place: Path, facts: Mapping[str, Any], mechanism: Any) -> None:
             f"epsilon {said:g} at delta {facts['delta']:g}, but its noise costs {least:g} at {at:g}"
         )
     elif stated != own or facts["mechanism"] != stated["name"]:
-        problem = f"noise of {stated}, but its price is that of {own}"
+        problem = f"{facts['mechanism']}, noise of {stated}, but its price is that of {own}"
     if problem:
         raise FileNotAsWritten(f"{place} states {problem}; get it from its writer again")
 

@@ -12,6 +12,7 @@ order and of later weeks, add up person by person.
 """
 
 import hashlib
+import shlex
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
@@ -458,6 +459,12 @@ def answer(
     _validate.number(most_missing=most_missing)
     if not 0 <= most_missing <= 1:
         raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
+    if max_labels_per_person != 1 and person_column is None:
+        raise ValueError(
+            f"max_labels_per_person is {max_labels_per_person}, but without person_column (options "
+            "--max-labels-per-person and --person-column) epsilon would hold for each label only; "
+            "name the column of persons, or leave it out"
+        )
     parts = Parts.of(request)
     counted_for = ""
     if isinstance(labels, QueriedLabels):
@@ -587,8 +594,8 @@ def _refuse_second_ledger(side: PublicSide, place: Path) -> None:
             raise ValueError(
                 f"{place} would be a new vault, and {known:,} of {side.num_labels:,} names of this "
                 f"request are known to {other.parent}, whose payments it would not count; nothing "
-                f"was released. Pass --vault {other.parent} if they are the same people, or "
-                f"--vault {place} if they are others"
+                f"was released. Pass --vault {shlex.quote(str(other.parent))} if they are the same "
+                f"people, or --vault {shlex.quote(str(place))} if they are others"
             )
 
 
@@ -643,7 +650,12 @@ def _joined(
     known = ~np.array(none) | (class_places(column, classes) >= 0)
     # All labels are checked for any request: otherwise a refused request for one id and some of
     # the classes would reveal that the label is another one.
-    class_numbers([*column[known], *([] if missing is None else [missing])], classes)
+    class_numbers(column[known], classes)
+    if missing is not None and class_places([missing], classes)[0] < 0:
+        raise ValueError(
+            f"missing (--missing) is {missing!r}, which is not among the classes of the request: "
+            f"{', '.join(classes)}"
+        )
     absent = (places < 0) | ~known[places]
     # A refusal would reveal the labels of a few ids that have no row: nothing depends on these.
     if len(absent) >= _FEW and absent.mean() > most_missing:

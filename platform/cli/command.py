@@ -9,6 +9,7 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
+from pathlib import Path
 from typing import Any, NoReturn
 
 from rich import box
@@ -95,6 +96,16 @@ def _disk_is_full(error: BaseException | None) -> bool:
             return True
         error = error.__cause__ or error.__context__
     return False
+
+
+def in_a_folder(option: str, file: str) -> Path:
+    """Return the path of a file to write, or refuse one in a folder that is not there."""
+    path = Path(file)
+    if not path.parent.is_dir():
+        raise ValueError(
+            f"{option} is {file}, but the folder {path.parent} does not exist; create it"
+        )
+    return path
 
 
 def plain_text(facts: Mapping[str, Any], indent: str = "") -> str:

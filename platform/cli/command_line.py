@@ -176,6 +176,8 @@ class Verb(click.Command):
             except KeyboardInterrupt:
                 click.echo("interrupted", err=True)
                 return 130
+        if self.words == "sweep" and json and given["name"]:  # it is the sweep's own option
+            given["arguments"] += ("--json",)
         perform = resolve_name("labeldp.platform.cli.command:perform")
         return int(perform(lambda: self.function(**given), json=json))
 
@@ -681,6 +683,9 @@ def run_command(command: click.Command, arguments: Sequence[str], *, program: st
     except click.ClickException as error:
         print(f"error: {' '.join(error.format_message().split())}", file=sys.stderr)
         return error.exit_code
+    except (click.exceptions.Abort, KeyboardInterrupt):  # while modules are loaded
+        print("interrupted", file=sys.stderr)
+        return 130
     return int(ended or 0)
 
 

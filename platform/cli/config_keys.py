@@ -58,7 +58,7 @@ def config(*, of: str | None, match: str | None, **given: Any) -> Answer:
     `match` chooses keys by a text in their names or meanings; `given` are options of a sweep.
     """
     if any(given.values()) or (of is not None and of not in METHODS):
-        if match or of in METHODS:
+        if match or (of in METHODS and not (SWEEPS / f"{of}.py").is_file()):
             raise ValueError(
                 "--match chooses among keys, and a method takes no settings here: name a sweep "
                 "without --match for its configuration, or a method alone for its keys"

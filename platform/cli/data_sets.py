@@ -74,6 +74,11 @@ def fetch_set(*, name: str) -> dict[str, str]:
 def check(*, name: str, **more: Any) -> Answer:
     """Check a data set, or a user's own file; `more` is of `DataSettings`."""
     if not name.lower().endswith(OWN_FILES):
+        if name in DATASETS and DataSettings(**more) != DataSettings():
+            raise ValueError(
+                f"{name} is a data set, which has no other columns, files or classes to choose; "
+                "name a file of your own with these options, or leave them out"
+            )
         return Answer(facts=check_set(name))
     return check_own(DataSettings(path=name, **more).own_source)
 

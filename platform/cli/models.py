@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.bounds import read_array
-from labeldp.platform.cli.command import Answer, plain_text
+from labeldp.platform.cli.command import Answer, in_a_folder, plain_text
 from labeldp.platform.cli.parties import read_table
 from labeldp.platform.records.results import DESCRIPTION, TrialRecord, csv_text, prediction_columns
 from labeldp.platform.report import publish as publishing
@@ -59,13 +59,11 @@ def predict(
     `model` is the folder of a model, or of a sweep's results; then `trial` begins a trial's hash.
     `allow_code` is as of `load_model`.
     """
-    target = Path(out)
+    target = in_a_folder("--out", out)
     if target.suffix.lower() not in (".parquet", ".csv"):
         raise ValueError(f"--out is {out}; name a file that ends in .parquet or .csv")
-    if not target.parent.is_dir():
-        raise ValueError(
-            f"--out is {out}, but the folder {target.parent} does not exist; create it"
-        )
+    if target.exists() and Path(data).exists() and target.samefile(data):
+        raise ValueError(f"--out is {out}, the file of the rows; name another file")
     folder = model_folder(Path(model), trial)
     loaded = load_model(folder, allow_code=allow_code)
     _check_encoder(data, loaded.origin.provenance)

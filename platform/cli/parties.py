@@ -1,6 +1,7 @@
 """`labeldp request`, `release` and `fit`: labels with one party, features with another."""
 
 import csv
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
@@ -16,6 +17,7 @@ from labeldp.platform.api import party_files, two_parties
 from labeldp.platform.api.histograms import fit_histograms
 from labeldp.platform.cli.command import Answer
 from labeldp.platform.report.wording import concern_of_delta, price
+from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.settings.metrics import mixture_text
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.conversions import weeks as by_week
@@ -96,13 +98,16 @@ def request(
     elif after:
         shows = "a guess of each label, from an earlier release"
     facts = {"rows": rows, "method": method, "directions": directions, "bytes": size, "folder": out}
+    price_of = f"--epsilon {how['epsilon']:g}"
+    if not RELEASED[method].pure:
+        price_of += f" --delta {how['delta']:g}"
     return Answer(
         facts=facts,
         words=[
             f"{out}: a request for {rows:,} {what} by {method}, {size:,} bytes",
             f"The party with the labels sees the ids and {shows}.",
             f"That party runs: labeldp release LABELS --id-column ID --label-column LABEL "
-            f"--request {out} --epsilon {how['epsilon']:g} -o release",
+            f"--request {shlex.quote(out)} {price_of} -o release",
         ],
     )
 
@@ -265,6 +270,11 @@ def fit(
             "--noise laplace goes with --l1, and both and --epsilon with --histograms: a release "
             "states its own"
         )
+    if histograms is not None and (len(features) > 1 or request):
+        raise ValueError("--histograms are of one table of features, and answer no --request")
+    if release and delta:
+        raise ValueError(f"--delta is {delta:g}, but a release states its own; leave it out")
+    party_files.check_new(Path(out))  # before the training
     if histograms is None:
         model, rows, paid, notes = _of_releases(features, release, request, estimator, seed)
         of_pairs = model.origin.method.startswith("a reward")
@@ -284,7 +294,8 @@ def fit(
         paid = f"by the word of {model.origin.stated_by} (--epsilon): no vault of yours paid it"
         notes = []
         what = "rows in histograms"
-    model.save(out)
+    with party_files.new_folder(out) as folder:
+        model.save(folder)
     origin = model.origin
     facts = {
         "rows": rows,
@@ -299,7 +310,7 @@ def fit(
     cost = price(origin.epsilon, origin.delta)
     lines = [
         f"{out}: {facts['estimator']} of {rows:,} {what}, {cost} {paid}",
-        f"labeldp predict {out} ROWS.parquet -o predictions.parquet",
+        f"labeldp predict {shlex.quote(out)} ROWS.parquet -o predictions.parquet",
     ]
     if mixed := mixture_text(model.models):
         lines.append(f"models by weight and held-out log-likelihood: {mixed}")

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from labeldp.mechanisms.ledger import shown
-from labeldp.platform.cli.command import Answer, table
+from labeldp.platform.cli.command import Answer, in_a_folder, table
 from labeldp.platform.records.results import REPORT_FILES, read_results
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.report import paper_figures
@@ -97,6 +97,11 @@ def report(
 def _for_paper(
     results: Path, *, figure: str | None, table: str | None, study: str | None, to: str | None
 ) -> Answer:
+    if study and to:
+        raise ValueError(f"--study names its own file; leave out --to {to}")
+    for option, file in (("--study", study), ("--to", to)):
+        if file:
+            in_a_folder(option, file)
     found = _points(results)
     if study:
         return _study(results, Path(study))
@@ -110,8 +115,8 @@ def _for_paper(
     text = paper_figures.table(found, kind=str(table))
     if to is None:
         return Answer(facts={"table": text, "rows": len(found)}, words=text)
-    with replacing(Path(to)) as file:
-        file.write(f"{text}\n".encode())
+    with replacing(Path(to)) as written:
+        written.write(f"{text}\n".encode())
     return Answer(facts={"file": to, "rows": len(found)}, words=f"table: {to}")
 
 

@@ -22,7 +22,7 @@ from rich.table import Table
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli import command_line as line
 from labeldp.platform.cli.command import Answer, ExitCode, explained, interrupt, perform, table
-from labeldp.platform.records.results import identity_of
+from labeldp.platform.records.results import default_results, identity_of, lasting
 from labeldp.platform.records.tracking_address import file_of
 from labeldp.platform.settings.configuration import (
     AshaStop,
@@ -43,10 +43,13 @@ from labeldp.platform.sweep.config_files import (
     sweep_file,
 )
 from labeldp.platform.sweep.plan import PlanResult, plan_of
+from labeldp.trainers.settings.training import here_too
 
 if TYPE_CHECKING:
     from labeldp.platform.sweep.recorder import SweepOutcome
 
+#: The command that runs a file, while `labeldp sweep` does.
+_TYPED: list[str] = []
 #: With the default rule they begin after 1, 4 and 16 epochs.
 HYPERBAND_BRACKETS = 3
 
@@ -68,12 +71,11 @@ def main(sweep: Sweep, arguments: list[str] | None = None) -> NoReturn:
 
 def run(sweep: Sweep, arguments: list[str], *, command: str = "") -> int:
     """Run `sweep` and return the exit code; `command` stands in place of `python FILE`."""
-    started = command or f"python {shlex.quote(os.path.relpath(sys.argv[0]))}"
+    started = command or "".join(_TYPED) or f"python {shlex.quote(os.path.relpath(sys.argv[0]))}"
 
     def carry_out(json: bool, **given: Any) -> ExitCode:
         # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
         signal.signal(signal.SIGTERM, interrupt)
-        results = results_of(sweep, given)
 
         def outcome() -> Answer:
             with naming(settings_of(given)[1]):
@@ -93,8 +95,9 @@ def run(sweep: Sweep, arguments: list[str], *, command: str = "") -> int:
 
         def explain(error: BaseException) -> str:
             if isinstance(error, KeyboardInterrupt):
+                kept = results_of(sweep, given)
                 return (
-                    f"interrupted; finished trials are kept in {results}, run the same command "
+                    f"interrupted; finished trials are kept in {kept}, run the same command "
                     f"again to finish the rest: {started} {shlex.join(arguments)}"
                 )
             if isinstance(error, PermissionError):
@@ -128,7 +131,12 @@ def by_name(*, name: str | None, arguments: tuple[str, ...]) -> Answer:
         if not of_settings and (file := sweep_file(name)).suffix not in YAML:
             sys.argv = [os.fspath(file), *arguments]
             before = _started()
-            found = runpy.run_path(os.fspath(file), run_name="__main__")
+            _TYPED[:] = [f"labeldp sweep {shlex.quote(name)}"]
+            try:
+                with here_too():
+                    found = runpy.run_path(os.fspath(file), run_name="__main__")
+            finally:
+                _TYPED.clear()
             if _started() > before:  # by `labeldp.run`, which comes back
                 sys.exit()
             if not isinstance(sweep := found.get("SWEEP"), Sweep):
@@ -227,16 +235,13 @@ def _stop_of(own: AshaStop, name: str | None) -> AshaStop | None:
 def results_of(sweep: Sweep, given: Mapping[str, Any]) -> Path:
     """Return the folder where a sweep of this size runs, and where its plan looks for a start.
 
-    It is `results/NAME` unless one is named. Inside a Ray job it is in the home folder, since a
-    job's working folder is a copy that Ray deletes when the job ends.
+    It is as of `default_results` unless one is named; `ValueError` for one that would not last.
     """
     if given["results"]:
-        return Path(given["results"])
-    here = Path.cwd()
-    root = Path.home() / "labeldp" if "working_dir_files" in here.parts else here
+        return lasting(given["results"], name_with="--results")
     # An unknown preset names no folder: it is refused a moment later.
     known = [given["preset"]] if given["preset"] in sweep.presets else []
-    return root / "results" / "-".join([sweep.name, *known, *["smoke"] * given["smoke"]])
+    return default_results("-".join([sweep.name, *known, *["smoke"] * given["smoke"]]))
 
 
 def summary(outcome: "SweepOutcome") -> str:

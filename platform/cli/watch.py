@@ -68,8 +68,12 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
     own = _whole(folder / "sweep.json")
     every = _trials(folder)
     alive = _is_alive(folder, told)
-    ended = {trial["name"] for trial in every}
-    running = [each for each in told.get("running", ()) if each["name"] not in ended]
+    since = [trial for trial in every if trial["kept"] > told.get("written", 0.0)]
+    names_since = {trial["name"] for trial in since}
+    running = [each for each in told.get("running", ()) if each["name"] not in names_since]
+    ended = len(every)
+    if "trials_ended" in told:  # of this plan: the folder may have trials of others
+        ended = told["trials_ended"] + len(since)
     trials = told.get("trials") or len(every)
     metric = told.get("metric", "accuracy")
     sign = -1.0 if told.get("smaller_is_better") else 1.0
@@ -83,7 +87,7 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
     if spent == math.inf:  # none is known at so small a delta
         spent = None
     planned = told.get("epsilon_planned")
-    seconds = _left({**told, "running": running}, ended=len(every)) if alive else None
+    seconds = _left({**told, "running": running}, ended=ended) if alive else None
     left = None
     if spent is not None and planned is not None and planned < math.inf:
         left = max(0.0, planned - spent)
@@ -91,7 +95,7 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
         "sweep": own.get("sweep", folder.name),
         "driver": ("running" if told else "starting") if alive else "ended",
         "trials": trials,
-        "waiting": max(0, trials - len(every) - len(running)),
+        "waiting": max(0, trials - ended - len(running)),
         "running": running if alive else [],
         "cut_off": [] if alive else running,
         "done": len(done),
@@ -135,6 +139,7 @@ def _brief(path: str, *version: int) -> dict[str, Any]:
     numbers = {name: float(value) for name, value in record["metrics"].items() if "/" not in name}
     return {
         "name": f"{record['variant']} {point}".strip(),
+        "kept": version[0] / 1e9,
         "finished": record["finished"],
         "reason": record.get("reason", ""),
         "metrics": {name: value for name, value in numbers.items() if math.isfinite(value)},
@@ -154,22 +159,38 @@ def _whole(path: Path) -> dict[str, Any]:
 def _is_alive(folder: Path, told: Mapping[str, Any]) -> bool:
     """Whether a driver runs, without its lock: to ask for that would refuse one that starts.
 
-    A driver of another machine shows only in what it wrote last.
+    A driver of another machine shows only in what it wrote last: processes here have its number.
     """
     try:
         process = int((folder / "driver.lock").read_text())
     except (OSError, ValueError):
         return False
-    if told.get("driver") == process and told.get("ended"):
-        return False
+    here = os.uname().nodename
+    fresh = bool(time.time() - told.get("written", 0.0) < _FRESH_SECONDS)
+    if told.get("driver") == process:
+        if told.get("ended"):
+            return False
+        if told.get("host", here) != here:
+            return fresh
+        if _started(process) > told.get("begun", math.inf) + _FRESH_SECONDS:
+            return False  # it is a later one, of the same number
     try:
         os.kill(process, 0)
     except ProcessLookupError:
-        here = told.get("host") == os.uname().nodename
-        return not here and bool(time.time() - told.get("written", 0.0) < _FRESH_SECONDS)
+        return fresh and told.get("host") != here
     except PermissionError:
         pass  # it is somebody else's
     return True
+
+
+def _started(process: int) -> float:
+    """When a process of this machine started, as `time.time()`; 0 where Linux does not tell."""
+    try:
+        facts = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    age = time.clock_gettime(time.CLOCK_BOOTTIME) - int(facts[19]) / os.sysconf("SC_CLK_TCK")
+    return time.time() - age
 
 
 def _left(told: Mapping[str, Any], *, ended: int) -> float | None:
@@ -203,6 +224,8 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{state['done']} done, {len(state['failed'])} failed, {len(running)} running, "
         f"{state['waiting']} waiting"
     )
+    kept = state["done"] + len(state["failed"])
+    others = " and of earlier plans" if kept > _ended(state) else ""
     front = [
         f"{state['metric']} {y:.4g} at epsilon {_epsilon(x, None, up=True)}: {name}"
         for (x, y), name in zip(state["pareto"], state["pareto_names"], strict=True)
@@ -217,7 +240,7 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
         best = f"{state['best']['name']}: {figure}, epsilon {price}"
     found = [
         ("driver", f"{state['driver']}{again if state['driver'] == 'ended' and left else ''}"),
-        ("trials", f"{numbers}, of {state['trials'] or 'a number that is not known yet'}"),
+        ("trials", f"{numbers}, of {state['trials'] or 'a number that is not known yet'}{others}"),
         ("time to go", _hours(state["seconds_left"])),
         *([("money to go", f"{state['price_left']:.2f}")] if state["price_left"] else []),
         ("epsilon spent", _epsilon(state["epsilon_spent"], state["delta"], up=True)),
@@ -231,6 +254,12 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     found += [("cut off", each["name"]) for each in state["cut_off"][:_MOST_NAMES]]
     failed = state["failed"][:_MOST_NAMES]
     return found + [("failed", f"{each['name']}: {each['reason']}") for each in failed]
+
+
+def _ended(state: Mapping[str, Any]) -> int:
+    """Return how many trials of this plan have ended."""
+    left = state["waiting"] + len(state["running"]) + len(state["cut_off"])
+    return int(state["trials"]) - int(left)
 
 
 def _hours(seconds: float | None) -> str:
@@ -250,14 +279,13 @@ def _epsilon(value: float | None, delta: float | None, *, up: bool) -> str:
 
 def page(state: Mapping[str, Any]) -> str:
     """Return the page, whose script loads it again; it fetches nothing from elsewhere."""
-    told = {name: html.escape(str(state[name])) for name in ("sweep", "done", "trials")}
+    told = {name: html.escape(str(state[name])) for name in ("sweep", "trials")}
     cells = "".join(
         f"<tr><th scope=row>{html.escape(name)}<td>{html.escape(text)}"
         for name, text in rows(state)
     )
-    ended = state["done"] + len(state["failed"])
-    most = max(1, state["trials"])
-    return _PAGE.substitute(told, ended=ended, most=most, cells=cells, drawing=_drawing(state))
+    told |= {"ended": str(_ended(state)), "most": str(max(1, state["trials"]))}
+    return _PAGE.substitute(told, cells=cells, drawing=_drawing(state))
 
 
 def _drawing(state: Mapping[str, Any]) -> str:

@@ -13,6 +13,7 @@ depends on the value. No other key takes a variable: records would hold its valu
 import os
 import re
 import runpy
+import shlex
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -52,7 +53,7 @@ from labeldp.platform.settings.sweep import (
 )
 from labeldp.trainers.base import allowed, fields_of, near_miss
 from labeldp.trainers.data.files import FileRefused, read_bytes
-from labeldp.trainers.settings.training import is_address
+from labeldp.trainers.settings.training import BESIDE, here_too, is_address
 
 #: The sweeps that come with labeldp.
 SWEEPS = Path(labeldp.__file__).with_name("sweeps")
@@ -154,13 +155,35 @@ def value_of(text: str, argument: str) -> Any:
 
 
 def sweep_file(name: str) -> Path:
-    """Return the path of a sweep file: it is given, or a name of one that labeldp has."""
-    if Path(name).suffix or os.sep in name:
-        return Path(name)
-    if not (SWEEPS / f"{name}.py").is_file():
-        known = sorted(file.stem for file in SWEEPS.glob("*.py"))
+    """Return the path of a sweep file: it is given, or a name of one that labeldp has.
+
+    A file that can be none is refused; `here_too` looks for modules beside one that is given.
+    """
+    file = Path(name)
+    known = sorted(file.stem for file in SWEEPS.glob("*.py"))
+    if name in known:
+        return SWEEPS / f"{name}.py"
+    if (file / "sweep.json").exists():
+        raise ConfigurationError(
+            f"{name} is the results folder of a sweep; to go on with it, run the command that "
+            f"wrote it again: the same sweep, the same settings, --results {shlex.quote(name)}"
+        )
+    if not (file.suffix or os.sep in name):
         raise ConfigurationError(f"no sweep has the name {name!r}; {near_miss(name, known)}")
-    return SWEEPS / f"{name}.py"
+    try:
+        if file.suffix not in (".py", *YAML):
+            raise ValueError("its name does not end in .py or .yaml")
+        if file.suffix == ".py":
+            read_bytes(file)
+    except FileRefused as error:
+        raise ConfigurationError(f"{error}, one of sweeps/*.py") from error
+    except (OSError, ValueError) as error:
+        why = getattr(error, "strerror", None) or error
+        raise ConfigurationError(
+            f"{name} is not a sweep file ({why}); name one of sweeps/*.py"
+        ) from error
+    BESIDE.insert(0, os.fspath(file.absolute().parent))
+    return file
 
 
 def load_sweep(path: str, *, allow_code: str | None = None) -> Sweep:
@@ -172,25 +195,16 @@ def load_sweep(path: str, *, allow_code: str | None = None) -> Sweep:
     if file.suffix in YAML:
         return sweep_of(path, allow_code=allow_code)
     try:
-        if file.suffix != ".py":
-            raise ValueError("its name does not end in .py or .yaml")
-        read_bytes(file)
-    except FileRefused as error:
-        raise ConfigurationError(f"{error}, one of sweeps/*.py") from error
-    except (OSError, ValueError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise ConfigurationError(
-            f"{path} is not a sweep file ({why}); name one of sweeps/*.py"
-        ) from error
-    try:
-        found = runpy.run_path(os.fspath(file), run_name=f"labeldp_sweep_{file.stem}")
+        with here_too():
+            found = runpy.run_path(os.fspath(file), run_name=f"labeldp_sweep_{file.stem}")
     except (Exception, SystemExit) as error:
         raise ConfigurationError(f"{path} can't be run: {type(error).__name__}: {error}") from error
     if isinstance(sweep := found.get("SWEEP"), Sweep):
         return sweep
     if "STUDY" in found:
         raise ConfigurationError(
-            f"{path} is a study, not a sweep: it has no trials to plan; `python {path} --smoke` "
+            f"{path} is a study, not a sweep: it has no trials to plan; `python "
+            f"{shlex.quote(path)} --smoke` "
             "runs it at its small size, --help shows the rest"
         )
     raise ConfigurationError(f"{path} defines no SWEEP; see sweeps/quickstart.py for one")

@@ -163,6 +163,16 @@ def test_errors(error: BaseException, code: int | None, message: str) -> None:
         ("data make conversions --window -1 -o x", "'--window': -1.0 is not in the range x>0"),
         ("data make conversions --seed -1 -o x", "'--seed': -1 is not in the range x>=0"),
         ("audit moments --seed -1", "'--seed': -1 is not in the range x>=0"),
+        ("fit f.csv --release pub -o pub", "pub exists already; name a new folder"),
+        ("fit f.csv --release pub --delta .1 -o x", "--delta is 0.1, but a release states its own"),
+        ("fit f.csv g.csv --histograms c.csv -o x", "--histograms are of one table of features"),
+        ("fit f.csv --histograms c.csv --request pub -o x", "and answer no --request"),
+        ("data check digits --label-column y", "digits is a data set, which has no other columns"),
+        ("report pub --table csv --to no/t.csv", "--to is no/t.csv, but the folder no does not"),
+        ("report pub --study no/s.db", "--study is no/s.db, but the folder no does not exist"),
+        ("report pub --study s.db --to x.db", "--study names its own file; leave out --to x.db"),
+        ("sweep mine.csv", "mine.csv is not a sweep file (its name does not end in .py or .yaml)"),
+        ("sweep no.py", "no.py is not a sweep file (No such file or directory)"),
     ],
 )  # fmt: skip
 def test_what_is_missing_is_named(arguments: str, message: str, tmp_path: Path) -> None:
@@ -185,6 +195,17 @@ def test_an_interrupt_that_python_ignores_ends_the_command() -> None:
         assert perform(run, json=False) == ExitCode.INTERRUPTED
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def test_an_interrupt_while_modules_are_loaded_ends_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(_: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("labeldp.platform.cli.command_line.resolve_name", interrupted)
+    code, out, err = run("doctor")
+    assert (code, out, err.strip()) == (ExitCode.INTERRUPTED, "", "interrupted")
 
 
 def sets() -> list[Any]:
@@ -223,6 +244,8 @@ def test_keys_of_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
     assert max(map(len, text.splitlines())) <= 60 and "[pate]" in text
     assert "did you mean alibi" in refusal("config", "aliby")
     assert "no key and no meaning" in refusal("config", "--match", "zzzz")
+    assert "a method takes no settings here" in refusal("config", "alibi", "--smoke")
+    assert "# amounts, line" in words("config", "amounts", "--smoke")  # a sweep's name, too
 
 
 # array_files: files that can be read, and refusals of others by name.

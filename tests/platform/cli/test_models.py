@@ -118,6 +118,8 @@ def test_bad_input_is_refused_by_name(table: Model) -> None:
         said = refusal("predict", str(folder), name, "-o", out)
         assert message in said, (name, said)
         assert not Path(out).exists()
+    said = refusal("predict", str(folder), "rows.csv", "-o", "./rows.csv")
+    assert "--out is ./rows.csv, the file of the rows" in said
 
 
 MATRIX = "1.0,,0,7\n3,-4,5,8\n"

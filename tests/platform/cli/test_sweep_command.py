@@ -2,19 +2,26 @@
 
 import json
 import signal
+import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+import labeldp
+from labeldp import SharedVault
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command import ExitCode, plain_text
+from labeldp.platform.cli.command_line import main
 from labeldp.platform.settings.configuration import AshaStop, OptunaSearch
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Choice, LogUniform, Preset, Sweep, SweepOptions, Uniform
+from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.recorder import SweepOutcome
+from labeldp.trainers.settings.training import OwnModel
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import answer, refusal, run, swept, words
 from tests.platform.sweep.examples import a_sweep, an_outcome
@@ -100,6 +107,28 @@ def asked(*arguments: str, sweep: Sweep | None = None) -> SweepOptions:
 def test_where_results_go(arguments: list[str], folder: str, tmp_path: Path) -> None:
     sweep = replace(a_sweep(), presets={"home": Preset()})
     assert tmp_path / asked(*arguments, sweep=sweep).results == tmp_path / folder
+
+
+def test_no_results_and_no_vault_are_deleted_with_a_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its working folder is a copy, of another name after any edit: all would be paid again."""
+    copy = tmp_path / "working_dir_files" / "_ray_pkg_ab"
+    copy.mkdir(parents=True)
+    monkeypatch.chdir(copy)
+    monkeypatch.setenv("HOME", str(tmp_path / "me"))
+    monkeypatch.setattr(driver, "run_sweep", lambda sweep, options: None)
+    head = tmp_path / "me/labeldp/results/small"
+    assert asked().results == labeldp.run(a_sweep()).folder == head
+    for named in ("results/mine", "s3://bucket/mine", Path("s3://bucket/mine")):
+        for attempt in (lambda at: labeldp.run(a_sweep(), results=at), SharedVault):
+            with pytest.raises(ValueError, match=r"deletes with .*absolute folder|is an address"):
+                attempt(named)
+        assert sweep_command.run(a_sweep(), ["--results", str(named)]) == 2
+        assert "with --results" in capsys.readouterr().err
+    for kept in (tmp_path / "r", Path("../../r")):
+        assert asked("--results", str(kept)).results == kept
+    assert not list(copy.iterdir())
 
 
 def test_lines_limits_axes_and_searches() -> None:
@@ -251,6 +280,69 @@ def test_sweeps_that_come_with_labeldp_are_listed_planned_and_run_by_their_names
     with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):
         run("sweep", "quickstart", "--smoke", "trainer.epochs=none")
     assert "did you mean quickstart" in refusal("sweep", "quikstart")
+
+
+def test_a_sweep_is_called_as_it_was_typed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ends = Mock(side_effect=KeyboardInterrupt)
+    monkeypatch.setattr(sweep_command, "_run", ends)
+    for given, said in (
+        (["quickstart", "--smoke"], "again to finish the rest: labeldp sweep quickstart --smoke\n"),
+        (["quickstart", "--help"], "Usage: labeldp sweep quickstart [OPTIONS]"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["sweep", *given])
+        assert said in "".join(capsys.readouterr())
+    Path("x.yaml").write_text("trainer.epochs: 1\n")
+    ends.configure_mock(side_effect=None, return_value=an_outcome())
+    for given in (
+        ["--json", "quickstart"],
+        ["--json", "--config", "x.yaml"],
+        ["--config=x.yaml", "--json"],
+    ):
+        with pytest.raises(SystemExit):
+            main(["sweep", *given])
+        assert json.loads(capsys.readouterr().out)["trials"]
+
+
+@pytest.mark.parametrize("kind", ["py", "yaml"])
+def test_modules_are_found_beside_a_sweep_s_file(kind: str, tmp_path: Path) -> None:
+    file = tmp_path / "other" / f"own.{kind}"
+    file.parent.mkdir()
+    (file.parent / f"net_of_{kind}.py").write_text(
+        "import math\n"
+        "from torch import nn\n"
+        "class Net(nn.Sequential):\n"
+        "    def __init__(self, *, input_shape, num_classes):\n"
+        "        size = math.prod(input_shape)\n"
+        "        super().__init__(nn.Flatten(), nn.Linear(size, num_classes))\n"
+    )
+    file.write_text(
+        f"name: own\nbase: {{trainer: {{model: 'net_of_{kind}:Net'}}}}\n"
+        if kind == "yaml"
+        else "import net_of_py\n"
+        "from labeldp.platform.settings.configuration import TrialConfig, with_changes\n"
+        "from labeldp.platform.settings.sweep import Sweep\n"
+        "own = with_changes(TrialConfig(), {'trainer.model': 'net_of_py:Net'})\n"
+        "SWEEP = Sweep(name='own', base=own)\n"
+    )
+    before = [*sys.path]
+    assert planned(str(file), "--allow-code", f"net_of_{kind}")["fits"]
+    with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):  # it has begun
+        run("sweep", str(file), "--allow-code", f"net_of_{kind}", "trainer.epoch=7")
+    assert OwnModel(f"net_of_{kind}:Net").source and sys.path == before
+    (tmp_path / "lone.py").write_text("import net_of_nobody\n")
+    said = refusal("sweep", "lone.py")
+    assert "module 'net_of_nobody' is not found; put it beside the sweep's file" in said
+
+
+def test_a_results_folder_is_no_sweep(tmp_path: Path) -> None:
+    (tmp_path / "my results").mkdir()
+    (tmp_path / "my results" / "sweep.json").write_text("{}")
+    for verb in ("sweep", "plan"):
+        said = refusal(verb, "my results")
+        assert "run the command that wrote it again" in said and "--results 'my results'" in said
 
 
 def test_no_table_shows_less_epsilon_than_is_paid() -> None:

@@ -18,8 +18,7 @@ import pytest
 from labeldp.platform.cli import watch
 from labeldp.platform.records.results import ResultsFolder
 from tests.platform.cli.asked import answer, refusal, words
-from tests.platform.sweep.examples import a_record
-from tests.sweeps.conftest import contents
+from tests.platform.sweep.examples import a_record, files_of
 
 TRIALS = 1000
 #: What it may need of a machine that a sweep runs on.
@@ -50,7 +49,7 @@ def folder(tmp_path: Path) -> ResultsFolder:
     state = {
         "driver": os.getpid(),
         "ended": False,
-        "written": time.time(),
+        "written": time.time() - 5,
         "begun": time.time() - 60,
         "trials": 5,
         # The second ended since this was written.
@@ -93,8 +92,31 @@ def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> Non
         now = {**state, "written": time.time(), "host": host}
         (folder.path / "state.json").write_text(json.dumps(now))
         assert answer("watch", str(folder.path))["driver"] == driver
+    # A process here has the number of a driver elsewhere, or of one that is long dead.
+    (folder.path / "driver.lock").write_text(str(os.getpid()))
+    for changes in ({"host": "another machine"}, {"begun": -3600.0}):
+        now = {**state, "written": 0.0, **changes}
+        (folder.path / "state.json").write_text(json.dumps(now))
+        assert answer("watch", str(folder.path))["driver"] == "ended"
+    (folder.path / "driver.lock").write_text(str(ended.pid))
     (folder.path / "state.json").unlink()  # of an older version
     assert answer("watch", str(folder.path))["trials"] == 3
+
+
+def test_trials_of_an_earlier_plan_are_not_of_this_one(folder: ResultsFolder) -> None:
+    file = folder.path / "state.json"
+    told = json.loads(file.read_text()) | {"written": time.time(), "trials_ended": 1, "skipped": 0}
+    file.write_text(json.dumps(told))
+    found = watch.state_of(folder.path)
+    # One that runs is called as one of the earlier plan.
+    assert (len(found["running"]), found["waiting"], found["done"]) == (2, 2, 2)
+    assert found["seconds_left"] == pytest.approx(60 / 1.5 * 3.5, rel=0.1)
+    assert dict(watch.rows(found))["trials"].endswith("2 waiting, of 5 and of earlier plans")
+    assert 'value="1" max="5"' in watch.page(found)
+    folder.keep(a_record("d" * 16, epsilon=1.0, point={"trainer.epsilon": 1.0}))
+    os.utime(folder.path / "trials" / f"{'d' * 16}.json", (time.time() + 1,) * 2)
+    found = watch.state_of(folder.path)
+    assert [each["name"] for each in found["running"]] == ["PATE"] and found["waiting"] == 2
 
 
 def test_lines_of_a_log_come_when_they_change_until_the_sweep_ends(
@@ -170,7 +192,7 @@ def served(folder: ResultsFolder) -> Iterator[tuple[str, str]]:
 
 
 def test_the_page_is_for_who_has_the_token_and_changes_nothing(folder: ResultsFolder) -> None:
-    before = contents(folder.path)
+    before = files_of(folder.path)
     with folder.held(), served(folder) as (address, token):
         assert address.startswith("http://127.0.0.1:")
         for wrong in ("", "?token=", f"?token={token}x", "[?token="):
@@ -185,7 +207,7 @@ def test_the_page_is_for_who_has_the_token_and_changes_nothing(folder: ResultsFo
         with urllib.request.urlopen(f"{address}?token={token}", timeout=10) as reply:
             assert reply.read().decode().count("<circle") == 3
     (folder.path / "trials" / f"{'d' * 16}.json").unlink()
-    assert contents(folder.path) == before
+    assert files_of(folder.path) == before
     assert "holds no sweep" in refusal("watch", str(folder.path.parent))
 
 
