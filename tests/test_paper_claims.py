@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 import torch
+from scipy.stats import binom
 
 from labeldp.trainers.data.labelled_data import LabelledData, PublicData
 from tests.benchmarks.memorization_games import play
@@ -23,7 +24,7 @@ def test_a_canary_is_guessed_as_often_as_its_noise_allows(*, same_canary: bool) 
 
 def test_without_a_bit_of_budget_a_canary_is_a_coin() -> None:
     guesses, correct = play(epsilon=1e-3, runs=2000, same_canary=False, seed=0)
-    assert abs(correct / guesses - 0.5) < 0.1
+    assert binom.ppf(5e-5, guesses, 0.5) <= correct <= binom.ppf(1 - 5e-5, guesses, 0.5)
 
 
 def test_uncurated_data_have_the_wrong_labels_and_rare_classes_that_are_asked_for() -> None:

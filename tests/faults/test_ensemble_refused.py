@@ -7,23 +7,8 @@ from typing import Any
 import pytest
 
 from labeldp.platform.settings.sweep import Resources
-from labeldp.platform.sweep import open_sweep
 from tests.faults.ensemble_sweep import SWEEP
 from tests.faults.sweep_runs import records, run_here
-
-
-def test_more_teachers_than_labels_are_refused_before_anything_starts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def connected(address: str | None) -> None:
-        raise AssertionError("a cluster was started for an ensemble that can't be")
-
-    monkeypatch.setattr(open_sweep, "connected", connected)
-    results = tmp_path / "results"
-    code, said = run_here(SWEEP, "--results", str(results), "trainer.ensemble.teachers=1439")
-    assert code == 2 and "Traceback" not in said, said
-    assert "teachers is 1439, but there are 1438 labels" in said
-    assert not results.exists() and not (tmp_path / "votes").exists()
 
 
 @pytest.mark.ray_cluster

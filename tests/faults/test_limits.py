@@ -3,7 +3,6 @@
 import json
 import time
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import pytest
 import ray
 
 from labeldp.platform.settings.configuration import with_changes
-from labeldp.platform.settings.sweep import Grid, Resources, Sweep
+from labeldp.platform.settings.sweep import Grid, Sweep
 from labeldp.platform.sweep import open_sweep, plan
 from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, records, run_here
@@ -76,15 +75,6 @@ def test_a_sweep_that_runs_out_of_time_can_be_run_again(cluster: Any, tmp_path: 
     assert code == 1, said
     assert "2 trials are left; run the same command again" in said
     assert records(tmp_path) == []
-
-
-def test_a_trial_that_no_node_can_ever_hold(cluster: Any, tmp_path: Path) -> None:
-    base = with_changes(QUICK.base, {"performance.device": "cuda"})
-    sweep = replace(QUICK, base=base, resources=Resources(cpu=64))
-    code, said = run_here(sweep, "--results", str(tmp_path), "--address", cluster.address)
-    assert code == 3
-    assert "a trial needs 64 CPU + 1 GPU" in said and "but the nodes have 2 CPU + 0 GPU" in said
-    assert not (tmp_path / "vault.db").exists()
 
 
 def test_an_address_where_nothing_is(tmp_path: Path) -> None:

@@ -88,8 +88,6 @@ def test_composition_is_exact_where_it_can_be() -> None:
     assert epsilon_of(two, delta=1e-5) == pytest.approx(together, rel=1e-12)
     assert epsilon_of([PureEvent(epsilon=0.5)] * 3, delta=0.0) == pytest.approx(1.5)
     assert epsilon_of([], delta=0.0) == 0.0
-    mixed = epsilon_of([*two, PureEvent(epsilon=0.1)], delta=1e-5)
-    assert together < mixed <= together + 0.1 + 1e-12
     curve = RenyiEvent(orders=tuple(ORDERS), rdp=tuple(ORDERS / (2 * 2.0**2)))
     expected, _ = epsilon_from_rdp(ORDERS, curve.rdp, 1e-5)
     assert epsilon_of([curve], delta=1e-5) == expected
@@ -118,12 +116,10 @@ def test_a_curve_is_converted_on_its_own_orders_as_asked() -> None:
 
 # Every mechanism's price against Google's dp-accounting, which was written by somebody else.
 
-dp_accounting = pytest.importorskip("dp_accounting")
-pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
-
 
 @pytest.mark.parametrize("noise_std", [0.5, 2.0, 10.0])
 def test_gaussian_noise(noise_std: float) -> None:
+    dp_accounting = pytest.importorskip("dp_accounting")
     event = GaussianNoise(noise_std=noise_std, num_classes=10).event
     expected = dp_accounting.get_epsilon_gaussian(event.noise_multiplier, 1e-5)
     assert epsilon_of([event], delta=1e-5) == pytest.approx(expected, rel=1e-9)
@@ -131,6 +127,7 @@ def test_gaussian_noise(noise_std: float) -> None:
 
 @pytest.mark.parametrize("epsilon", [0.05, 0.1, 1.0, 8.0])
 def test_pure_noise(epsilon: float) -> None:
+    pld = pytest.importorskip("dp_accounting.pld.privacy_loss_distribution")
     scale = LaplaceNoise(epsilon=epsilon, num_classes=10).scale
     # It cuts tails off and counts them as leaks, hence a delta.
     found = [pld.from_laplace_mechanism(scale, sensitivity=2.0).get_epsilon_for_delta(1e-8)]

@@ -254,12 +254,3 @@ def test_a_further_label_is_covered_often_enough_whatever_the_scores_are(epsilon
     if epsilon == 0.5:
         with patch.object(CoverageChoice, "wanted", lambda *_: plain):  # without a margin
             assert exact_coverage(trap(plain, **size), choice) < 0.9
-
-
-def test_labels_that_are_too_few_are_refused_before_a_draw() -> None:
-    choice = CoverageChoice(epsilon=0.5, coverage=0.9, candidates=101)
-    with pytest.raises(ValueError, match=r"60 calibration labels at epsilon 0\.5 are too few"):
-        choice.release(np.zeros(60, np.int64), generator=np.random.default_rng(0))
-    assert choice.wanted(1000) > CoverageChoice(epsilon=4.0, coverage=0.9, candidates=101).wanted(
-        1000
-    )

@@ -15,9 +15,7 @@ from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
 from labeldp.mechanisms.randomness import (
     OsEntropy,
     SecureEntropy,
-    SecureGenerator,
     discrete_laplace,
-    generator_for,
 )
 from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
@@ -81,8 +79,3 @@ def test_the_least_and_the_largest_epsilon_of_every_mechanism_can_be_drawn(epsil
             vault = LabelVault(labels=labels_for(mechanism), num_classes=CLASSES)
             drawn = vault.release(mechanism, *public, noise=noise).values
             assert np.isfinite(drawn.astype(float)).all()
-
-
-def test_counts_are_drawn_exactly_by_a_vault() -> None:
-    generator = generator_for(CorrectCount(epsilon=1.0), OsEntropy(), "")
-    assert isinstance(generator, SecureGenerator)

@@ -58,13 +58,6 @@ def test_the_noise_is_gaussian_with_the_stated_standard_deviation() -> None:
     assert abs((noise**4).mean() / 3.0**4 - 3) < 5 * math.sqrt(96 / noise.size)
 
 
-def test_rows_of_length_1_in_single_precision_are_accepted() -> None:
-    rows: NDArray[Any] = np.random.default_rng(0).normal(size=(5000, 30)).astype(np.float32)
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    labels = np.zeros(5000, dtype=np.int64)
-    assert QUIET.release(labels, rows, generator=np.random.default_rng(0)).shape == (30, 3)
-
-
 @pytest.mark.parametrize("generator", [np.random.default_rng(0), SecureEntropy().generator("")])
 def test_a_row_longer_by_rounding_moves_the_sums_no_further_and_any_longer_is_refused(
     generator: AnyGenerator,

@@ -308,17 +308,14 @@ def test_numbers_inside_of_parameters_are_written_alike() -> None:
 def test_mechanisms_and_events_calculate_with_the_number_that_they_record() -> None:
     kinds: tuple[Any, ...] = (np.float16, np.float32, np.float64, np.longdouble, int)
     for kind in kinds:
-        number = float(kind(1))
-        for mechanism, same in (
-            (RandomizedResponse(epsilon=kind(1), num_classes=3),) * 2,
-            (CorrectCount(epsilon=kind(1)), CorrectCount(epsilon=number)),
-            (AmountSums(noise_std=kind(1)), AmountSums(noise_std=number)),
-            (
-                LabelMoments(noise_std=kind(1), num_classes=2),
-                LabelMoments(noise_std=1, num_classes=2),
-            ),
-            (published_cost(), published_cost()),
-        ):
+        both = (kind(1), float(kind(1)))
+        pairs: list[list[Any]] = [
+            [RandomizedResponse(epsilon=one, num_classes=3) for one in both],
+            [CorrectCount(epsilon=one) for one in both],
+            [AmountSums(noise_std=one) for one in both],
+            [LabelMoments(noise_std=one, num_classes=2) for one in both],
+        ]
+        for mechanism, same in pairs:
             read = read_event(write_event(mechanism.event))
             assert read == mechanism.event == same.event
     small: Any = np.float32(0.1)

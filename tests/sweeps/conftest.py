@@ -12,18 +12,9 @@ from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep import open_sweep
 from labeldp.platform.sweep.config_files import load_sweep
 from tests.platform.cli.asked import swept
-from tests.platform.sweep.examples import a_record
+from tests.platform.sweep.examples import a_record, files_of
 from tests.platform.sweep.stores import copy_store, new_store
 from tests.source_tree import ROOT
-
-
-def contents(folder: Path) -> dict[Path, bytes]:
-    """Every file below `folder`, but for the lock that says who was here last."""
-    return {
-        path: path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and path.name != "driver.lock"
-    }
 
 
 class Door:
@@ -34,11 +25,11 @@ class Door:
 
     def refuse(self, *arguments: str, code: int = 2) -> str:
         """Run, check that one line was said and nothing was changed, and return the line."""
-        before = contents(self.here)
+        before = files_of(self.here)
         ended, out, err = swept(QUICKSTART, *arguments)
         assert (ended, out) == (code, "") and "Traceback" not in err
         (line,) = [line for line in err.splitlines() if "error: " in line]
-        assert contents(self.here) == before
+        assert files_of(self.here) == before
         return line
 
 

@@ -152,7 +152,7 @@ def test_no_method_reveals_more(method: str, most: int, seen: Seen) -> None:
     model.fit(rows, labels, groups=persons)
     # Gaussian noise on five labels costs less than five times as much as on one.
     less = most > 1 and method in ("agibi", "alibi_moment_prior")
-    assert model.epsilon_ == pytest.approx(2.0, rel=1e-6) or less
+    assert model.epsilon_ >= (0.68 if less else 2.0 * (1 - 1e-6))
     assert model.epsilon_ <= 2.0 * (1 + 1e-9) and "all labels of a person" in model.guarantee_
     assert model.ledger_[0].unit == "person" and model.ledger_[0].labels <= PERSONS
     seen.check(model.epsilon_, most=0.3)
@@ -275,6 +275,25 @@ def test_rounds_of_a_party_add_up_as_one_persons() -> None:
 )
 def test_a_name_is_one_however_it_is_written(one: Any, other: Any) -> None:
     assert normal_name(one) == normal_name(other) == class_name(one) != ""
+
+
+@pytest.mark.parametrize("unit", ["ns", "us", "s"])
+def test_dates_of_any_unit_and_type_name_the_same_person(unit: str) -> None:
+    days = np.array(["1980-05-01", "1980-05-01T12:00", "NaT"], dtype=f"M8[{unit}]")
+    spans = days - days[0]
+    for times, known in (
+        (days, ["1980-05-01", "1980-05-01 12:00:00"]),
+        (spans, ["0 days 00:00:00", "0 days 12:00:00"]),
+    ):
+        column, objects = pd.Series(times), list(times)
+        arrow = column.astype(f"{'timestamp' if times is days else 'duration'}[{unit}][pyarrow]")
+        every = [times, objects, np.array(objects), column, pd.Series(objects, dtype=object), arrow]
+        every += [pd.Index(column), column.astype("category"), column.tolist(), objects]
+        for names in (*every, times[:2].astype("m8[us]" if times is spans else "M8[us]").tolist()):
+            assert numbered(names[:2])[1].tolist() == known
+            if len(names) > 2:
+                with pytest.raises(ValueError, match=r"row 2 \(and 0 more\) names no person"):
+                    numbered(names)
 
 
 def test_a_name_of_zeros_is_read_in_one_pass() -> None:

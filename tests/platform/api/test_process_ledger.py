@@ -47,6 +47,7 @@ AGAIN: dict[str, tuple[Any, Any]] = {
     "blanks": (PLACES, PLACES.map(lambda t: f" {t.replace(' ', '  ')}\n", "ignore")),
     "missing text": (PLACES, PLACES.astype(object).where(PLACES.notna(), None)),
     "days": (DAYS, DAYS.dt.date),
+    "days as objects": (DAYS, pd.Series(list(DAYS.to_numpy()), dtype=object)),
     "days as text": (DAYS, DAYS.dt.strftime("%Y-%m-%d")),
 }
 

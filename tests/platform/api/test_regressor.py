@@ -135,7 +135,7 @@ def test_a_missing_amount_is_refused_by_its_row_alone() -> None:
     rows, amounts = rows_and_amounts(50)
     model = LabelPrivateRegressor(bounds=(0, 100))
     amounts = np.where(np.arange(50) == 7, np.nan, amounts)
-    refused(model, rows, amounts, says=r"contains NaN|amount 7 is missing")
+    refused(model, rows, amounts, says="amount 7 is missing")
     texts = np.where(np.arange(50) == 7, "4711 dollars", amounts.astype(str))
     refused(model, rows, texts, says=r"^y row 7 \(and 0 more\) is not a number")
 

@@ -1,7 +1,5 @@
 """configuration: overrides, near misses, wrong types and values, hashes, canaries, keys."""
 
-import subprocess
-import sys
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -213,13 +211,6 @@ for each in METHODS:
     ALL |= sections(TrialConfig(method=each, trainer=METHODS[each]()))
 
 
-def test_settings_load_no_framework() -> None:
-    slow = "{'mlflow', 'pandas', 'ray', 'sklearn', 'torch'}"
-    code = "import sys, labeldp.platform.settings.configuration, labeldp.platform.cli.config_keys"
-    code += f"; assert not {slow} & set(sys.modules), sys.modules.keys() & {slow}"
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-
-
 @pytest.mark.parametrize("section", ALL.values(), ids=lambda each: type(each).__name__)
 def test_other_types_and_values_beyond_bounds_are_refused(section: Any) -> None:
     """No text is read as a number, no `True` as 1; what a bound excludes is refused, by name."""
@@ -240,8 +231,9 @@ def test_other_types_and_values_beyond_bounds_are_refused(section: Any) -> None:
             bad += [None]
         if name == "trainer":  # of any method
             bad = [None]
+        says = "TrialConfig|takes" if name == "trainer" else f"{name} "
         for value in bad:
-            with pytest.raises(ValueError, match=rf"{name} |TrialConfig|takes") as refused:
+            with pytest.raises(ValueError, match=says) as refused:
                 replace(section, **{name: value})
             assert "\n" not in str(refused.value) and "ydantic" not in str(refused.value)
 
@@ -298,7 +290,14 @@ def test_labels_on_few_queries_need_less_noise(aggregator: AggregatorKind) -> No
 
 
 @pytest.mark.parametrize(
-    "given", [{"sigma1": 800.0}, {"sigma2": 100.0}, {"threshold": 200.0}, {"delta": 1e-7}]
+    "given",
+    [
+        {"sigma1": 800.0},
+        {"sigma2": 100.0},
+        {"threshold": 200.0},
+        {"threshold": 1200.0},  # too large beside noise that is only tried
+        {"delta": 1e-7},
+    ],
 )
 def test_given_values_stay_and_the_rest_is_calibrated(given: dict[str, Any]) -> None:
     found = replace(BASE, epsilon=2.0, **given).calibrated()
