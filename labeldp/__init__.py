@@ -11,7 +11,6 @@ audits show that it leaks), `labeldp.trainers` (data, models and training loops 
 
 import os
 import re
-from contextlib import suppress
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, requires, version
 from typing import TYPE_CHECKING
@@ -62,11 +61,14 @@ __all__ = ["__version__", *_WHERE]
 
 def install_hint(error: ModuleNotFoundError) -> str:
     """Return which package is missing, and the command that installs it; or a user's module."""
-    own = {"sklearn", "yaml"}  # called otherwise than their packages
-    with suppress(PackageNotFoundError):
+    missing = str(error.name).partition(".")[0]
+    own = {"sklearn", "yaml", "aiohttp", "PIL"}  # called otherwise than their packages
+    try:
         needed = re.findall(r"^[\w-]+", "\n".join(requires("labeldp") or ()), re.MULTILINE)
         own |= {each.lower().replace("-", "_") for each in needed}
-    if str(error.name).partition(".")[0] not in own:
+    except PackageNotFoundError:  # not installed itself
+        own.add(missing)
+    if missing not in own:
         return (
             f"module {error.name!r} is not found; put it beside the sweep's file or into the "
             "folder where labeldp is started, or install it"

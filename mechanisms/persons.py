@@ -65,6 +65,12 @@ class Groups:
     def of(cls, groups: object, *, count: int, most: int | None) -> "Groups":
         """Return the persons of N rows, of whom `most` rows each are used, or all; or nobody."""
         if groups is None:
+            if most not in (None, 1):
+                raise ValueError(
+                    f"max_labels_per_person is {most}, but nobody names persons (groups, or "
+                    "--person-column): epsilon would hold for each label only; name them, or leave "
+                    "it out"
+                )
             return cls()
         persons, names = numbered(groups)
         if len(persons) != count:

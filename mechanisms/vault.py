@@ -274,8 +274,7 @@ class LabelVault:
                 # look comes after it: another vault on the same store may have charged in between.
                 # Its charges count first, and if it made this very release, that one stands.
                 lines = len(self.charges())
-                stored = self._store.release(key)
-                if stored is not None:
+                if (stored := self._store.release(key)) is not None:
                     break
                 # Before the draw: what is refused must not have touched a label.
                 self._afford(charge)

@@ -107,10 +107,12 @@ def connected(address: str | None) -> Iterator[Capacity]:
     exists = ray.is_initialized()
     named = address or os.environ.get("RAY_ADDRESS") or "local"
     client: Any = ray_client  # Ray gives it no types
-    if client.is_connected() or ("://" in named and not exists):
+    other = named.partition("://")[0] not in (named, "http", "https")
+    if client.is_connected() or (other and not exists):
         raise ClusterUnusable(
-            f"a sweep can't run through Ray Client (address {named}): the true labels would leave "
-            "this machine for the head; run it on a node of the cluster, with `ray job submit`"
+            f"a sweep can't run through Ray Client{'' if exists else f' (address {named})'}: the "
+            "true labels would leave this machine for the head; run it on a node of the cluster, "
+            "with `ray job submit`"
         )
     # Its owner shuts it down.
     if exists:
@@ -284,10 +286,11 @@ def _closed_folder() -> Iterator[str]:
             f"the folder of temporary files {base} is not there; create it, or set RAY_TMPDIR=/tmp"
         )
     for left in Path(base).glob(f"{_CLOSED}*/{_LOCK}"):
-        with suppress(OSError), open(left) as lock:  # in use, or another user's
+        if left.parent.lstat().st_uid != os.geteuid():
+            continue  # not even opened: it may be a pipe
+        with suppress(OSError), open(left) as lock:  # in use
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if left.parent.lstat().st_uid == os.geteuid():
-                shutil.rmtree(left.parent, ignore_errors=True)
+            shutil.rmtree(left.parent, ignore_errors=True)
     closed = tempfile.mkdtemp(prefix=_CLOSED, dir=base)
     try:
         with open(os.path.join(closed, "draft"), "w") as lock:

@@ -122,9 +122,8 @@ class Canaries(_Planted):
         found = attempt = 0
         while found <= block:
             generator = np.random.RandomState((int(seed) + attempt * _PUBLISHED_SEED_STEP) % 2**32)
-            among: Any = true_labels.size
-            if attempt >= _MOST_SEEDS_TRIED:
-                among = np.flatnonzero(~taken)
+            left = attempt >= _MOST_SEEDS_TRIED
+            among: Any = np.flatnonzero(~taken) if left else true_labels.size
             drawn = generator.choice(among, num_canaries, replace=False)
             attempt += 1
             if not taken[drawn].any():

@@ -459,12 +459,6 @@ def answer(
     _validate.number(most_missing=most_missing)
     if not 0 <= most_missing <= 1:
         raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
-    if max_labels_per_person != 1 and person_column is None:
-        raise ValueError(
-            f"max_labels_per_person is {max_labels_per_person}, but without person_column (options "
-            "--max-labels-per-person and --person-column) epsilon would hold for each label only; "
-            "name the column of persons, or leave it out"
-        )
     parts = Parts.of(request)
     counted_for = ""
     if isinstance(labels, QueriedLabels):

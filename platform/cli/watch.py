@@ -71,9 +71,8 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
     since = [trial for trial in every if trial["kept"] > told.get("written", 0.0)]
     names_since = {trial["name"] for trial in since}
     running = [each for each in told.get("running", ()) if each["name"] not in names_since]
-    ended = len(every)
-    if "trials_ended" in told:  # of this plan: the folder may have trials of others
-        ended = told["trials_ended"] + len(since)
+    # Of this plan: the folder may have trials of others.
+    ended = told.get("trials_ended", len(every) - len(since)) + len(since)
     trials = told.get("trials") or len(every)
     metric = told.get("metric", "accuracy")
     sign = -1.0 if told.get("smaller_is_better") else 1.0
@@ -95,6 +94,7 @@ def _state(folder: Path, price_per_hour: float | None) -> dict[str, Any]:
         "sweep": own.get("sweep", folder.name),
         "driver": ("running" if told else "starting") if alive else "ended",
         "trials": trials,
+        "ended": min(trials, ended),
         "waiting": max(0, trials - ended - len(running)),
         "running": running if alive else [],
         "cut_off": [] if alive else running,
@@ -225,7 +225,7 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
         f"{state['waiting']} waiting"
     )
     kept = state["done"] + len(state["failed"])
-    others = " and of earlier plans" if kept > _ended(state) else ""
+    others = " and of earlier plans" if kept > state["ended"] else ""
     front = [
         f"{state['metric']} {y:.4g} at epsilon {_epsilon(x, None, up=True)}: {name}"
         for (x, y), name in zip(state["pareto"], state["pareto_names"], strict=True)
@@ -256,12 +256,6 @@ def rows(state: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found + [("failed", f"{each['name']}: {each['reason']}") for each in failed]
 
 
-def _ended(state: Mapping[str, Any]) -> int:
-    """Return how many trials of this plan have ended."""
-    left = state["waiting"] + len(state["running"]) + len(state["cut_off"])
-    return int(state["trials"]) - int(left)
-
-
 def _hours(seconds: float | None) -> str:
     if seconds is None:
         return "not known"
@@ -284,7 +278,7 @@ def page(state: Mapping[str, Any]) -> str:
         f"<tr><th scope=row>{html.escape(name)}<td>{html.escape(text)}"
         for name, text in rows(state)
     )
-    told |= {"ended": str(_ended(state)), "most": str(max(1, state["trials"]))}
+    told |= {"ended": str(state["ended"]), "most": str(max(1, state["trials"]))}
     return _PAGE.substitute(told, cells=cells, drawing=_drawing(state))
 
 

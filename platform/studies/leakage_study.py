@@ -43,7 +43,7 @@ from labeldp.mechanisms.pate.vote_leakage import (
     reconstruct,
 )
 from labeldp.platform.cli.command import Answer, perform
-from labeldp.platform.records.results import write_text
+from labeldp.platform.records.results import default_results, lasting, write_text
 from labeldp.platform.report.paper_figures import write_reconstruction
 from labeldp.trainers.data import preprocessing
 from labeldp.trainers.data.files import DatasetMissing, data_root, make_folder
@@ -318,7 +318,7 @@ def main(study: LeakageStudy, smoke: LeakageStudy, *, name: str, arguments: list
     """Parse the command line, run the study, print it; returns the exit code."""
     parser = argparse.ArgumentParser(description=f"Run the study {name!r}.")
     parser.add_argument("--smoke", action="store_true", help="the small size: a minute")
-    parser.add_argument("--results", metavar="DIR", type=Path, default=f"results/{name}")
+    parser.add_argument("--results", metavar="DIR", type=Path, default=default_results(name))
     parser.add_argument("--data", metavar="DIR", help="folder of the sets (default: LABELDP_DATA)")
     parser.add_argument("--votes", metavar="DIR", type=Path, help="folder of published votes")
     parser.add_argument("--json", action="store_true", help="print one JSON object, last")
@@ -330,7 +330,7 @@ def main(study: LeakageStudy, smoke: LeakageStudy, *, name: str, arguments: list
             name=name,
             adult=data_root(options.data) / "adult",
             published=options.votes,
-            results=options.results.expanduser(),
+            results=lasting(options.results.expanduser(), name_with="--results"),
         )
         return Answer(facts=found, words=tables(found))
 

@@ -14,6 +14,7 @@ import os
 import re
 import runpy
 import shlex
+import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -163,7 +164,7 @@ def sweep_file(name: str) -> Path:
     known = sorted(file.stem for file in SWEEPS.glob("*.py"))
     if name in known:
         return SWEEPS / f"{name}.py"
-    if (file / "sweep.json").exists():
+    if os.path.exists(file / "sweep.json"):  # a name may be too long for `Path.exists`
         raise ConfigurationError(
             f"{name} is the results folder of a sweep; to go on with it, run the command that "
             f"wrote it again: the same sweep, the same settings, --results {shlex.quote(name)}"
@@ -182,7 +183,15 @@ def sweep_file(name: str) -> Path:
         raise ConfigurationError(
             f"{name} is not a sweep file ({why}); name one of sweeps/*.py"
         ) from error
-    BESIDE.insert(0, os.fspath(file.absolute().parent))
+    beside = os.fspath(file.absolute().parent)
+    for other in {*BESIDE} - {beside}:
+        for loaded in (each for each in list(sys.modules) if (file.parent / f"{each}.py").exists()):
+            if (at := getattr(sys.modules[loaded], "__file__", "")) == f"{other}/{loaded}.py":
+                raise ConfigurationError(
+                    f"{name} has {loaded}.py beside it, and {at} is loaded under that name; "
+                    "rename one of them, or use another process"
+                )
+    BESIDE[:] = dict.fromkeys([beside, *BESIDE])
     return file
 
 
@@ -203,9 +212,8 @@ def load_sweep(path: str, *, allow_code: str | None = None) -> Sweep:
         return sweep
     if "STUDY" in found:
         raise ConfigurationError(
-            f"{path} is a study, not a sweep: it has no trials to plan; `python "
-            f"{shlex.quote(path)} --smoke` "
-            "runs it at its small size, --help shows the rest"
+            f"{path} is a study, not a sweep: it has no trials to plan; "
+            f"`python {shlex.quote(path)} --smoke` runs it at its small size, --help shows the rest"
         )
     raise ConfigurationError(f"{path} defines no SWEEP; see sweeps/quickstart.py for one")
 

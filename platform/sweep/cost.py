@@ -240,11 +240,7 @@ def check_what_is_left(
     estimates = _new_estimates(trials, apart, size, read) if size.held_out else []
     ledger = ledger_of(earlier, num_labels=every)
     spent = ledger.epsilon_or_infinity(delta=budget.delta)
-    both: list[tuple[Sequence[Priced], range]] = [
-        (new, range(num_labels)),
-        (estimates, range(num_labels, every)),
-    ]
-    for requests, labels in both:
+    for requests, labels in ((new, range(num_labels)), (estimates, range(num_labels, every))):
         ledger.add_failures(requests)
         for request in requests:
             ledger.charge(request.event, indices=np.array(labels))
@@ -263,7 +259,7 @@ def check_what_is_left(
 
 def _new_estimates(
     trials: Sequence[PlannedTrial], stored: Sequence[Charge], size: DataSize, read: Collection[str]
-) -> list[PlannedCharge]:
+) -> list[Priced]:
     """Charges that estimates of accuracy will add on held-out labels.
 
     A stored release serves every trial. A count is of one trial's predictions: those that no
@@ -272,7 +268,7 @@ def _new_estimates(
     """
     known = {_line(charge.mechanism) for charge in stored}
     begun = Counter(_line(charge.mechanism) for charge in stored if charge.key not in read)
-    new: list[PlannedCharge] = []
+    new: list[Priced] = []
     for trial in trials:
         asked = planned_estimate(trial.config, num_classes=size.num_classes)
         mechanism = held_out_mechanism(trial.config, num_classes=size.num_classes)

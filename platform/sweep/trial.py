@@ -58,7 +58,7 @@ from labeldp.trainers.models.learner import starting_weights
 from labeldp.trainers.models.trained_model import Origin, TrainedModel
 from labeldp.trainers.performance import NO_MEMORY
 from labeldp.trainers.settings.trainer import Trainer
-from labeldp.trainers.settings.training import EpochMetrics, TrainingDiverged
+from labeldp.trainers.settings.training import EpochMetrics, TrainingDiverged, is_address
 
 #: Epochs are reported together, at most this often: a report costs the driver some milliseconds.
 REPORT_SECONDS = 1.0
@@ -438,25 +438,26 @@ def tune_trial(
 
 
 def check_encoders(config: TrialConfig, data: PublicData, *, digest: str) -> None:
-    """Refuse encoders that this node lacks, or that are not the plan's, before any label pays.
+    """Refuse encoders and networks that this node lacks, or not the plan's, before any label pays.
 
     `digest` is the trial's hash, for which the driver has read the files.
     """
-    if not any(name.endswith(".encoder") and each for name, each in flatten(config).items()):
+    if not any(
+        (name.endswith(".encoder") and each) or is_address(str(each))
+        for name, each in flatten(config).items()
+    ):
         return
-    why = "a file of an encoder is missing, or is not the one of the plan"
     try:
         for part in config.trainer.work(len(data.train_features)):
             starting_weights(part.network, data)
-        same = config_hash(config, data_fingerprint=data.fingerprint) == digest
+        if config_hash(config, data_fingerprint=data.fingerprint) != digest:
+            raise ValueError("an encoder, or a network of your own, is not the one of the plan")
     except (OSError, ValueError) as error:
-        same = False
-        why = str(error)
-    if not same:
         raise ValueError(
-            f"{why} (on node {os.uname().nodename}); every node needs the same files of encoders, "
-            "at the same paths, and the data sets of pretrained ones; nothing was released"
-        )
+            f"{error} (on node {os.uname().nodename}); every node needs the same files of encoders "
+            "at the same paths, and the data sets of pretrained ones; a network's file must stay "
+            "as it is while a sweep runs; nothing was released"
+        ) from error
 
 
 class _Reports:

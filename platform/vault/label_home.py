@@ -15,6 +15,7 @@ import hmac
 import json
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -299,13 +300,18 @@ class LabelHome:
             figures["private/epsilon_expected"] = costs["expected"]
             figures["private/epsilon_expected_of_counts"] = costs["expected_of_counts"]
             figures["epsilon_realised"] = costs["realised_data_independent"]
-        published = bound and self._published_cost(ensemble, bound, rounds[0], noise=noise)
-        if published:
-            key, figures["epsilon_sanitized"] = published
-            keys.append(key)
-        figures["epsilon_of_counts"] = epsilon_of_counts(
-            requests, bound if published else None, delta=delta
-        )
+        published = None
+        if bound:
+            with suppress(ConditionsFailed):  # unproven: nothing is drawn, and the trial goes on
+                about = rounds[0]
+                priced = self._release_votes(
+                    ensemble, bound, about.votes, about.released, first=0, noise=noise
+                )
+                keys.append(priced.key)
+                # The bound that holds for any votes, where that is less.
+                figures["epsilon_sanitized"] = bound.capped(float(priced.values[0]), about.request)
+                published = bound
+        figures["epsilon_of_counts"] = epsilon_of_counts(requests, published, delta=delta)
         # Of all answers that the trial has read so far, instead of the earlier ones.
         self._write(trial, {**record, "answers": {"keys": keys, "figures": figures}})
         return released, keys
@@ -336,27 +342,6 @@ class LabelHome:
                 fix=f"the answers alone make it {shown(answered, 6)}: set "
                 "trainer.publish_cost=false, request fewer answers, or raise the budget",
             )
-
-    def _published_cost(
-        self,
-        ensemble: EnsembleConfig,
-        mechanism: PublishedCost,
-        answered: AnsweredRequest,
-        *,
-        noise: NoiseSource,
-    ) -> tuple[str, float] | None:
-        """Release a bound on the cost of a round: its key and epsilon.
-
-        The epsilon is the bound that holds for any votes where that is less. Where no bound is
-        proven this is None; nothing is drawn or charged then.
-        """
-        try:
-            bound = self._release_votes(
-                ensemble, mechanism, answered.votes, answered.released, first=0, noise=noise
-            )
-        except ConditionsFailed:
-            return None  # the trial continues without this number
-        return bound.key, mechanism.capped(float(bound.values[0]), answered.request)
 
     def _release_votes(
         self,

@@ -91,7 +91,7 @@ def test_a_job_s_upload_holds_code_and_nothing_else(tmp_path: Path) -> None:
     tracked = run("git", "ls-files", "labeldp", "mechanisms", "platform", "trainers", "sweeps")
     links = {path.name for path in (ROOT / "labeldp").iterdir() if path.is_symlink()}
     code = {*tracked.stdout.split()} - {f"labeldp/{link}" for link in links}
-    code |= {"pyproject.toml", "my_sweep.py", "my_sweep.yaml", "sweeps/mine.yaml"}
+    code |= {"pyproject.toml", "my_sweep.py", "my_sweep.yaml", "my.yml", "sweeps/mine.yml"}
     kept_home = {"data/cifar100.npz", "sweeps/votes.npz", ".git/config", "infra/mlflow/.env"}
     kept_home |= {"results/alibi/vault.db", "results/alibi/trials/a.json", "mlruns/0/meta.yaml"}
     kept_home |= {"mlflow.db", "tracking.env", "tests/infra/test_images.py", "key.pem"}
@@ -99,7 +99,7 @@ def test_a_job_s_upload_holds_code_and_nothing_else(tmp_path: Path) -> None:
     kept_home |= {"labels.vault/fits/a-0/people.npy", "labels.vault/votes/salt", "vault/votes/salt"}
     kept_home |= {"mine-results/private/figures/a.json", "mine-results/vault.db", "out/a.py"}
     kept_home |= {"sweeps/mine.csv", "sweeps/results/small/votes/salt", "trainers/data/mine.csv"}
-    kept_home |= {"sweeps/labels.vault/id", "examples/people.npy", "id_rsa", "platform/key.json"}
+    kept_home |= {"sweeps/out/id", "sweeps/key", "examples/secret", "id_rsa", "platform/key.json"}
     for name in code | kept_home:
         path = work / name
         path.parent.mkdir(parents=True, exist_ok=True)

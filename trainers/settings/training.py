@@ -31,6 +31,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from enum import StrEnum
+from functools import cache
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
@@ -328,10 +329,8 @@ class OwnModel(str):
     @property
     def source(self) -> str | None:
         """Source of its module, without what that imports; None where it can't be read."""
-        spec = _found(self.module)
         with contextlib.suppress(OSError, UnicodeDecodeError):  # built in, or compiled
-            if spec and spec.origin:
-                return Path(spec.origin).read_text()
+            return _source_of(self.module)
         return getattr(sys.modules.get(self.module), _SENT, None)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -378,6 +377,14 @@ def _arrived(address: str, source: str | None) -> OwnModel:
     return model
 
 
+@cache  # as a module is imported once: a file that is edited meanwhile is another process's
+def _source_of(module: str) -> str:
+    spec = _found(module)
+    if spec is None or spec.origin is None:
+        raise FileNotFoundError(module)
+    return Path(spec.origin).read_text()
+
+
 def _found(module: str) -> ModuleSpec | None:
     try:
         with here_too():
@@ -405,14 +412,13 @@ BESIDE: list[str] = []
 @contextlib.contextmanager
 def here_too() -> Iterator[None]:
     """Look for modules here and beside sweep files too, which a console script does not."""
-    here = [os.getcwd(), *BESIDE]
+    here = [each for each in (os.getcwd(), *BESIDE) if each not in sys.path]
     sys.path.extend(here)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        for folder in here:
-            sys.path.remove(folder)
+        sys.path[:] = [each for each in sys.path if each not in here]
 
 
 #: One of our networks, or `module:Name` of the user's.

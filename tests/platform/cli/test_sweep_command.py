@@ -1,6 +1,7 @@
 """sweep_command: a sweep ends with the codes of `labeldp`, and says how to go on."""
 
 import json
+import shutil
 import signal
 import sys
 from collections.abc import Iterator
@@ -21,7 +22,7 @@ from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Choice, LogUniform, Preset, Sweep, SweepOptions, Uniform
 from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.recorder import SweepOutcome
-from labeldp.trainers.settings.training import OwnModel
+from labeldp.trainers.settings.training import OwnModel, own_module
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import answer, refusal, run, swept, words
 from tests.platform.sweep.examples import a_sweep, an_outcome
@@ -332,6 +333,10 @@ def test_modules_are_found_beside_a_sweep_s_file(kind: str, tmp_path: Path) -> N
     with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):  # it has begun
         run("sweep", str(file), "--allow-code", f"net_of_{kind}", "trainer.epoch=7")
     assert OwnModel(f"net_of_{kind}:Net").source and sys.path == before
+    again = tmp_path / "third" / file.name
+    shutil.copytree(file.parent, again.parent)
+    own_module(f"net_of_{kind}")
+    assert "is loaded under that name; rename one" in refusal("plan", str(again))
     (tmp_path / "lone.py").write_text("import net_of_nobody\n")
     said = refusal("sweep", "lone.py")
     assert "module 'net_of_nobody' is not found; put it beside the sweep's file" in said

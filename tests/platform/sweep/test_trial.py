@@ -49,7 +49,7 @@ from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import load_model
-from labeldp.trainers.settings.training import TrainingDiverged
+from labeldp.trainers.settings.training import TrainingDiverged, _source_of
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
 from tests.platform.vault.homes import DRIVER, home_settings
@@ -349,6 +349,22 @@ def test_the_cause_of_a_trials_end_is_in_its_result(
         monkeypatch.setattr(trial_module, "_shares_a_gpu", lambda: True)
         with pytest.raises(MemoryError, match="out of memory"):
             tune_trial({"hash": "ab"}, plans=plans, cpus=cpus, **nothing)
+
+
+def test_a_network_that_was_edited_since_the_plan_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(trial_module, "starting_weights", lambda network, data: None)
+    Path("net_of_a_plan.py").write_text("Net = 1\n")
+    config = with_changes(TrialConfig(), {"trainer.model": "net_of_a_plan:Net"})
+    data: Any = SimpleNamespace(train_features=[1.0, 2.0], fingerprint="f")
+    digest = config_hash(config, data_fingerprint="f")
+    trial_module.check_encoders(config, data, digest=digest)
+    Path("net_of_a_plan.py").write_text("Net = 2\n")
+    _source_of.cache_clear()  # as in a worker that starts now
+    with pytest.raises(ValueError, match="is not the one of the plan"):
+        trial_module.check_encoders(config, data, digest=digest)
 
 
 def test_an_encoder_that_a_node_lacks_is_missed_before_a_label_pays(

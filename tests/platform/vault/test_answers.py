@@ -131,7 +131,7 @@ def test_figures_are_those_of_the_votes(tmp_path: Path) -> None:
 
 
 def test_two_rounds_are_one_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LabelHome, "_published_cost", None)  # it is not called
+    monkeypatch.setattr(PublishedCost, "of", None)  # it is not called
     home = a_home(tmp_path)
     votes = count_votes(train(home), num_classes=3)
     first = replace(REQUEST, queries=40, max_answers=20)
