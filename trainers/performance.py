@@ -4,6 +4,7 @@ With any choice here, the same releases are read and the same epsilon is paid. R
 the last digits between devices and precisions, not in what they promise.
 """
 
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import StrEnum
@@ -14,6 +15,12 @@ from labeldp.trainers.base import Count, Flag, key, settings
 if TYPE_CHECKING:  # settings are read without it
     import torch
 
+
+#: Taken while a thread limits BLAS, of the whole process.
+_LIMITS_BLAS = threading.Lock()
+#: Threads inside `threads`, with the number before each.
+_INSIDE: list[tuple[int, int]] = []
+_ENTERING = threading.Lock()
 
 #: In errors of a GPU without memory: of CUDA itself, and of its libraries.
 NO_MEMORY = ("out of memory", "ALLOC_FAILED")
@@ -51,12 +58,34 @@ def threads(count: int | None) -> Iterator[None]:
     """Calculate on so many threads inside, or on as many as before (None), and then as before."""
     import torch
 
-    before = torch.get_num_threads()
-    torch.set_num_threads(count or before)
+    own = threading.get_ident()
+    with _ENTERING:
+        # A thread that meets torch while others are inside would take their limit for its number.
+        beside = _INSIDE and own not in dict(_INSIDE)
+        before = _INSIDE[0][1] if beside else torch.get_num_threads()
+        _INSIDE.append((own, before))
+        torch.set_num_threads(count or before)
     try:
         yield
     finally:
-        torch.set_num_threads(before)
+        with _ENTERING:
+            _INSIDE.remove((own, before))
+            torch.set_num_threads(before)
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Have BLAS calculate on one thread, unless a fit in another thread limits it meanwhile."""
+    from threadpoolctl import threadpool_limits
+
+    # A second limit of the process would take the first for what was before, and restore that.
+    alone = _LIMITS_BLAS.acquire(blocking=False)
+    try:
+        with threadpool_limits(1, user_api="blas") if alone else nullcontext():
+            yield
+    finally:
+        if alone:
+            _LIMITS_BLAS.release()
 
 
 @settings

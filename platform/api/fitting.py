@@ -231,7 +231,7 @@ def places_of(labels: NDArray[Any], classes: NDArray[Any]) -> NDArray[np.int64]:
     _refuse_rows(
         classes[places] != labels,
         f"is not one of the {len(classes)} stated classes; the label is secret and not shown: add "
-        "its class to classes=, or correct the row",
+        "its class to classes=, take a model that knows it, or correct the row",
     )
     return np.asarray(places, np.int64)
 

@@ -100,6 +100,15 @@ _TOKENS = (
 _MACHINERY = ("sklearn.base", "sklearn.utils")
 #: Methods whose estimator a frame shows, unless it hides it.
 _FITS = ("fit", "fit_predict", "fit_transform", "partial_fit")
+#: They hand tokens on as they are, but compute on them, too, as losses or as features.
+_ON_TOKENS = {
+    "AdaBoostRegressor",
+    "ClassifierChain",
+    "GradientBoostingRegressor",
+    "RANSACRegressor",
+    "RegressorChain",
+    "StackingRegressor",
+}
 #: They pickle what goes to workers.
 _SENDING = (
     "joblib.externals.loky",
@@ -157,6 +166,24 @@ def handed_labels(model: object, *, cloned: bool) -> "FitAccount":
         "on public test labels, with scoring= (log loss is NaN where a stated class does not occur)"
     )
     return FitAccount(transformed=transformed, uncounted=uncounted if scored_by else "")
+
+
+def handed_tokens() -> "FitAccount":
+    """Open the account of a `fit` that gets tokens.
+
+    Raises:
+        ValueError: A wrapper would compute on tokens.
+    """
+    wrappers = [_owner(frame) for _, frame in _frames(sys._getframe(1))]
+    for kind in (kind for each in wrappers for kind in type(each).__mro__):
+        if kind.__name__ in _ON_TOKENS:
+            raise ValueError(
+                f"{kind.__name__} computes on y, and these are tokens: random numbers beyond 4e15, "
+                "which teach it nothing; nothing was released. Fit the private models by "
+                "themselves and average their predictions, or give the private model the other "
+                "one as estimator=, which learns from the release"
+            )
+    return FitAccount(transformed=any(isinstance(each, Pipeline) for each in wrappers))
 
 
 def _frames(frame: FrameType | None) -> Iterator[tuple[str, FrameType]]:
@@ -376,7 +403,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         """
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
-        account = FitAccount() if tokens else handed_labels(self, cloned=self._cloned)
+        account = handed_tokens() if tokens else handed_labels(self, cloned=self._cloned)
         account.elsewhere = dict(self._paid_elsewhere())
         account.elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
         # Before scikit-learn's own checks, whose messages would quote labels.
@@ -432,13 +459,11 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             names = names.astype(str)  # a column of texts has objects
         account.unit = self._unit if groups.names is None or account.copies else "person"
         payers = names if groups.names is None else groups.names
-        named = payers
-        if known is not None:  # row 3 of another vault is another person
-            named = np.array([f"{vault.name} {name}" for name in payers.tolist()])
         account.people = People.of(
             rows_of_x,
-            named,
+            payers,
             transformed=account.transformed,
+            scope="" if known is None else vault.name,  # row 3 of another vault is another person
             persons=groups.persons,
         )
         # Equal rows and names have one store, in which an equal request finds its release.
@@ -521,8 +546,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             yield fit_labels
         finally:  # a fit that fails has paid for its releases too
             assert account.people is not None
-            # Only what this fit drew: a release that was read again was paid before.
-            LEDGER.add(fit_labels.new_charges(), account.people, source=account.source)
+            # What an earlier process paid for, and this fit reads again, counts for other fits too.
+            charges = [*fit_labels.new_charges(), *fit_labels.charges()]
+            LEDGER.add(charges, account.people, source=account.source)
             fit_labels.home.end()
             if self.vault is not None:
                 with vault.alone():  # signs its ledger

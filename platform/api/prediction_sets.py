@@ -28,6 +28,7 @@ from labeldp.mechanisms.amounts import to_levels
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
 from labeldp.platform.vault.shared_vault import SharedVault
+from labeldp.trainers.settings.trainer import OfAmounts
 
 Floats = NDArray[np.float64]
 
@@ -49,7 +50,7 @@ class PredictionSets(PaysForLabels):
             learned from the calibration rows.
         epsilon: Cost of a fit for each calibration label, pure.
         coverage: Probability that a set holds the label, between 0 and 1.
-        bounds: Smallest and largest amount, for a regressor; None takes `model.bounds`.
+        bounds: Smallest and largest amount, for a regressor; None takes the model's.
         vault: As in `LabelPrivateClassifier`.
         noise_seed: Seed that makes the noise repeatable. Anybody with the seed can remove it.
 
@@ -76,9 +77,12 @@ class PredictionSets(PaysForLabels):
         `rows` names each label's row [N], as in `LabelPrivateClassifier.fit`.
         """
         self._check_price()
-        if not (self._of_classes or hasattr(self.model, "predict")):
+        kind = getattr(getattr(self.model, "predictor", None), "kind", None)
+        no_classes = kind != "reward" and not len(getattr(self.model, "classes_", ()))
+        if not (self._of_classes or (no_classes and hasattr(self.model, "predict"))):
             raise ValueError(
-                f"model is {self.model!r}; give a fitted model, whose sets are to be predicted"
+                f"model is {self.model!r:.100}; give a fitted model: a regressor, or a classifier, "
+                "which needs predict_proba (CalibratedClassifierCV adds it); rewards have no sets"
             )
         _, labels, account = self._checked(X, y, names=rows, amounts=not self._of_classes)
         self._payers(None, account, len(labels), every=True)  # a row given twice pays twice
@@ -120,7 +124,9 @@ class PredictionSets(PaysForLabels):
 
     @property
     def _of_classes(self) -> bool:
-        return hasattr(self.model, "predict_proba")
+        # A saved model of amounts has it, too, for attacks.
+        of_amounts = isinstance(getattr(self.model, "predictor", None), OfAmounts)
+        return hasattr(self.model, "predict_proba") and not of_amounts
 
     @property
     def _classes(self) -> NDArray[Any]:
@@ -129,8 +135,9 @@ class PredictionSets(PaysForLabels):
 
     @property
     def _bounds(self) -> tuple[float, float]:
-        stated = getattr(self.model, "bounds", None) if self.bounds is None else self.bounds
-        return fitting.stated_bounds(stated)
+        places = (self, self.model, getattr(self.model, "origin", None))
+        stated = (getattr(each, "bounds", None) for each in places)
+        return fitting.stated_bounds(next((each for each in stated if each is not None), None))
 
     def _predicted(self, X: Any) -> Floats:
         """Probabilities [N, K], or amounts [N] between the bounds."""

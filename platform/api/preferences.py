@@ -202,7 +202,7 @@ def _sides(A: Any, B: Any) -> tuple[Any, Any]:
 
 
 def _table_or_matrix(side: Any) -> Any:
-    found = fitting.readable(side)
+    found = fitting.readable(side, name="text")  # two Series may have two names
     return found if is_table(found) or hasattr(found, "tocsr") else np.asarray(found)
 
 

@@ -7,11 +7,11 @@ pipeline transformed can't be recognized; each is charged as if it were in every
 holds digests and prices, no label and no release.
 
 >>> from labeldp.mechanisms.accounting import PureEvent
->>> charge = Charge(key="9a", event=PureEvent(epsilon=1.0), indices=None,
-...                 mechanism={"name": "LaplaceNoise"}, failure_probability=0.0)
+>>> how = {"mechanism": {"name": "LaplaceNoise"}, "failure_probability": 0.0, "indices": None}
+>>> charges = [Charge(key=key, event=PureEvent(epsilon=1.0), **how) for key in ("9a", "9b", "9c")]
 >>> folds = [People(rows=np.array(rows, dtype=np.uint64)) for rows in ([1, 2], [2, 3], [3, 1])]
 >>> ledger = ProcessLedger()
->>> for fold in folds:
+>>> for charge, fold in zip(charges, folds):
 ...     ledger.add([charge], fold, source=None)
 >>> ledger.total(folds[0], delta=1e-5).epsilon
 2.0
@@ -25,7 +25,7 @@ import secrets
 import threading
 import unicodedata
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any
@@ -63,6 +63,7 @@ class People:
     Attributes:
         rows: Digests of the features of each row [N].
         names: Digest of the name of each row's person [N]; None where the fit has none.
+        scope: Where names mean the same people: the vault of tokens, or empty for a user's names.
         unknown: Whether the features were transformed, so that their digests identify nobody.
         persons: Place among the names of each row's person [N], where persons pay for all of their
             rows; None where each row is a label that pays.
@@ -70,6 +71,7 @@ class People:
 
     rows: Digests
     names: Digests | None = None
+    scope: str = ""
     unknown: bool = False
     persons: Persons | None = None
 
@@ -80,6 +82,7 @@ class People:
         names: NDArray[Any] | None,
         *,
         transformed: bool,
+        scope: str,
         persons: Persons | None = None,
     ) -> "People":
         """Return the people of a fit's X; `transformed` if a pipeline made X from other rows."""
@@ -89,6 +92,7 @@ class People:
         return cls(
             rows=row_digests(rows),
             names=named,
+            scope=scope,
             unknown=transformed or _centered(rows),
             persons=persons,
         )
@@ -104,17 +108,18 @@ class People:
         """A digest of all: fits on the same rows of the same people have the same."""
         parts = (self.rows, self.names, self.persons)
         every = (b"" if part is None else part.tobytes() for part in parts)
-        return hashlib.blake2b(b"|".join([*every, bytes([self.unknown])])).digest()
+        scope = f"{self.unknown} {self.scope}".encode()
+        return hashlib.blake2b(b"|".join([*every, scope])).digest()
 
     def only(self, payers: NDArray[np.intp] | None) -> "People":
         """Return these rows, or the rows of these persons; all for None."""
         if payers is None:
             return self
         places = payers if self.persons is None else np.isin(self.persons, payers)
-        return People(
+        return replace(
+            self,
             rows=self.rows[places],
             names=None if self.names is None else self.names[places],
-            unknown=self.unknown,
             persons=None if self.persons is None else self.persons[places],
         )
 
@@ -125,16 +130,17 @@ class People:
         and once with each row that was there under another one, or without a name: the second
         array is of these alone.
         """
+        both = False
+        named = np.zeros(len(self.rows), dtype=bool)
+        if self.names is not None and fit.names is not None and self.scope == fit.scope:
+            both = True
+            named = np.isin(self.names, fit.names)
         # Rows that can't be recognized may be any rows, unless names tell.
-        both = self.names is not None and fit.names is not None
         unknown = (self.unknown or fit.unknown) and not both
         found = np.full(len(self.rows), True) if unknown else np.isin(self.rows, fit.rows)
-        named = np.zeros(len(self.rows), dtype=bool)
-        if self.names is not None and fit.names is not None:
-            named = np.isin(self.names, fit.names)
         if self.persons is None:
             return (found | named).astype(np.int64), np.zeros(len(found), dtype=np.int64)
-        if fit.persons is not None:
+        if both and fit.persons is not None:
             found &= ~np.isin(self.pairs, fit.pairs)
         under_own_name = np.bincount(self.persons, weights=named) > 0
         apart = np.bincount(self.persons, weights=found).astype(np.int64)
@@ -157,9 +163,11 @@ class ProcessLedger:
         self._lock = threading.RLock()
 
     def add(self, charges: Iterable[Charge], people: People, *, source: str | None) -> None:
-        """Charge the people of a fit; `source` is the vault that has these lines too."""
+        """Charge the people of a fit, once a release; the vault `source` has these lines too."""
         with self._lock:
-            for charge in charges:
+            known = {(vault, line.key) for _, lines in self._fits.values() for line, vault in lines}
+            new = {each.key: each for each in charges if (source, each.key) not in known}
+            for charge in new.values():
                 paying = people.only(charge.indices)
                 self._fits.setdefault(paying.key, (paying, []))[1].append((charge, source))
 
@@ -290,8 +298,10 @@ def _centered(rows: Any) -> bool:
         rows = rows.to_numpy(dtype=float)
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind != "f":
         return False
-    spread = rows.std(0)
-    return bool(spread.any() and (np.abs(rows.mean(0)) <= 1e-6 * spread)[spread > 0].all())
+    known = np.ma.masked_invalid(rows, copy=False)  # scalers leave missing numbers out
+    spread = known.std(0).filled(0)
+    moving = spread > 0
+    return bool(moving.any() and (np.abs(known.mean(0).filled(0)) <= 1e-6 * spread)[moving].all())
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -69,12 +69,13 @@ class Result:
 
         A trial's cost is that of all releases on which it depends, as in `labeldp publish`. After a
         search this is more than its row states. `by` is the figure to compare: `test` or
-        `estimated` accuracy, or as in `--choose-by`.
+        `estimated` accuracy, or as in `--choose-by`; the sweep's own if None.
 
         Raises:
             ValueError: All trials cost more, or noise would decide the choice.
         """
-        records = list(read_results(self.folder).records.values())
+        kept = read_results(self.folder)
+        records = list(kept.records.values())
         finished = [record for record in records if record.finished]
         if at_epsilon < float("inf"):
             account = read_folder(self.folder)
@@ -85,7 +86,7 @@ class Result:
                     f"no trial is within epsilon {at_epsilon:g}; the cheapest costs {shown(least)}"
                 )
             finished = affordable
-        chosen = best_of(finished, by=None if by is None else ChooseBy(by))
+        chosen = best_of(finished, by=kept.identity.choose_by if by is None else ChooseBy(by))
         table = trial_table(records)
         return table[table["trial"] == chosen.hash].iloc[0]
 

@@ -80,7 +80,8 @@ def request(
             )
         sizes = []
         with party_files.new_folder(out) as folder:
-            for number in _shown(range(-(-parquet_count(path) // rows_at_once)), "parts"):
+            # No rows are one part, too, which is refused.
+            for number in _shown(range(max(1, -(-parquet_count(path) // rows_at_once))), "parts"):
                 own = range(number * rows_at_once, (number + 1) * rows_at_once)
                 some = parquet_table(path, rows=own)
                 sizes.append(written(some.to_pandas(), f"{folder}/part{number:04}"))

@@ -31,8 +31,7 @@ from labeldp.platform.settings.configuration import (
     TrialConfig,
     flatten,
 )
-from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.platform.settings.sweep import Resume, Sweep, SweepOptions
+from labeldp.platform.settings.sweep import Sweep, SweepOptions
 from labeldp.platform.sweep.config_files import (
     SWEEPS,
     YAML,
@@ -79,12 +78,8 @@ def run(sweep: Sweep, arguments: list[str], *, command: str = "") -> int:
 
         def outcome() -> Answer:
             with naming(settings_of(given)[1]):
-                options = replace(
-                    plan_options(sweep, given),
-                    resume=Resume(given["resume"]),
-                    tracking_uri=os.environ.get("MLFLOW_TRACKING_URI"),
-                    **{key: given[key] for key in ("address", "max_minutes", "moved", "quiet")},
-                )
+                own = ("resume", "address", "max_minutes", "moved", "quiet")
+                options = replace(plan_options(sweep, given), **{key: given[key] for key in own})
                 ended = _run(sweep, options)
             code = ExitCode.NOT_OK
             if ended.over_budget:
@@ -208,13 +203,13 @@ def plan_options(sweep: Sweep, given: Mapping[str, Any]) -> SweepOptions:
         raise ValueError(
             f"--trials configures a search, but sweep {sweep.name!r} has none; add --search optuna"
         )
-    search = None
-    if changes or given["search"] is not None:
+    search = None  # the sweep's own has as many trials as its size
+    if changes or (given["search"] is not None and sweep.search is None):
         search = replace(sweep.search or OptunaSearch(), **changes)
     return SweepOptions(
         results=results_of(sweep, given),
         overrides=settings_of(given)[0],
-        choose_by=ChooseBy(given["choose_by"]) if given["choose_by"] else None,
+        choose_by=given["choose_by"],
         search=search,
         stop=_stop_of(sweep.stop or AshaStop(), given["stop"]),
         only=given["only"],

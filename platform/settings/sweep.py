@@ -11,6 +11,7 @@ independent draws, as the price of selection presumes (Papernot and Steinke, ICL
 
 import itertools
 import math
+import os
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -37,7 +38,7 @@ from labeldp.platform.settings.configuration import (
 )
 from labeldp.platform.settings.methods import METHODS
 from labeldp.platform.settings.metrics import ChooseBy
-from labeldp.trainers.base import Count, NonNegative, Positive, near_miss
+from labeldp.trainers.base import Count, NonNegative, Positive, check_name, near_miss
 from labeldp.trainers.methods.pate_settings import EnsembleConfig
 from labeldp.trainers.performance import Performance
 
@@ -263,6 +264,7 @@ class Sweep:
 
     def __post_init__(self) -> None:
         """Check the name: results go to a folder of that name, and to nowhere else."""
+        _check_kinds(self, choose_by=ChooseBy, search=OptunaSearch, stop=AshaStop)
         if not re.fullmatch(r"\w[\w.-]*", self.name):
             raise ConfigurationError(
                 f"a sweep can't be called {self.name!r}: its results lie in a folder of that name; "
@@ -305,6 +307,19 @@ def ensembles_of(trials: Sequence[PlannedTrial]) -> dict[EnsembleConfig, Perform
     return found
 
 
+def _check_kinds(of: object, **kinds: type) -> None:
+    """Put members in the place of their names, and refuse what is not of its kind."""
+    for name, kind in kinds.items():
+        value = getattr(of, name)
+        if isinstance(value, str) and issubclass(kind, Enum):
+            check_name([each.value for each in kind], **{name: value})
+            object.__setattr__(of, name, kind(value))
+        elif not isinstance(value, kind | None):
+            raise ConfigurationError(
+                f"{name} is {value!r}; give {kind.__name__}(...) of {kind.__module__}"
+            )
+
+
 class Resume(Enum):
     """Whether to continue from trials that an earlier start left in the results folder."""
 
@@ -319,7 +334,8 @@ class SweepOptions:
 
     Attributes:
         address: Address of a Ray cluster; a private one is started if not given.
-        tracking_uri: Address of a tracking store; SQLite beside the results if not given.
+        tracking_uri: Address of a tracking store; by default MLFLOW_TRACKING_URI, or else SQLite
+            beside the results.
         max_epsilon_total: The most that any label may pay in the whole sweep.
         max_minutes: Stop after so long; the next run continues trials in training.
         moved: The results folder was moved to another disk or restored from a copy, and no other
@@ -335,7 +351,9 @@ class SweepOptions:
     resume: Resume = Resume.AUTO
     results: Path
     address: str | None = None
-    tracking_uri: str | None = None
+    tracking_uri: str | None = field(
+        default_factory=lambda: os.environ.get("MLFLOW_TRACKING_URI") or None
+    )
     overrides: Mapping[str, Any] = field(default_factory=dict)
     max_epsilon_total: float | None = None
     max_minutes: float | None = None
@@ -350,6 +368,10 @@ class SweepOptions:
     price_per_hour: float | None = None
 
     def __post_init__(self) -> None:
+        _check_kinds(self, resume=Resume, choose_by=ChooseBy, search=OptunaSearch, stop=AshaStop)
+        for name in ("only", "without"):
+            if isinstance(names := getattr(self, name), str):
+                object.__setattr__(self, name, (names,))
         if self.max_minutes is not None:
             _validate.positive(max_minutes=self.max_minutes)
         if self.price_per_hour is not None:
@@ -385,7 +407,9 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
     variants = _renamed(sized, variants, stated={key for line in lines for key in line.changes})
     # Of lines of one name, such as repetitions, one note is enough.
     left_out = dict.fromkeys(
-        f"{key} does not apply to the line {line.name!r}, which runs without it"
+        f"{key} is an axis of other lines; the line {line.name!r} runs without it"
+        if takes(sized.base, line.changes, key)
+        else f"{key} does not apply to the line {line.name!r}, which runs without it"
         for line in variants
         for key in sorted(asked.keys() - line.changes.keys() - line.space.keys() - {"method"})
     )
@@ -396,6 +420,28 @@ def sized_sweep(sweep: Sweep, options: SweepOptions) -> Sweep:
         search=options.search or sized.search,
         stop=options.stop or sized.stop,
         notes=[*left_out, *sized.notes],
+    )
+
+
+def overridden(sweep: Sweep, overrides: Mapping[str, Any]) -> Sweep:
+    """Return the sweep with these settings at every size, as if a command line gave them."""
+    options = SweepOptions(results=Path(), overrides=overrides)
+    stated = {*overrides, *(["trainer.epsilon"] if LAMBDA in overrides else [])}
+    stated.update(_CANARIES if overrides.get("data.name") == "own" else [])
+
+    def rest(values: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in values.items() if key not in stated}
+
+    def sized(size: Preset) -> Preset:
+        base = with_changes(sweep.base, size.changes)
+        own = replace(sweep, base=base, variants=size.variants)
+        lines = sized_sweep(own, options).variants if size.variants else ()
+        return replace(size, changes=rest(size.changes), space=rest(size.space), variants=lines)
+
+    return replace(
+        sized_sweep(sweep, options),
+        smoke=sized(sweep.smoke),
+        presets={name: sized(size) for name, size in sweep.presets.items()},
     )
 
 
@@ -479,7 +525,7 @@ def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str])
     for line in sweep.variants:
         space = {**sweep.space, **line.space}
         config = line.config(sweep.base, next(points(space)))
-        values = {**flatten(config), **line.changes}
+        values = _shown({**flatten(config), **line.changes})
         found[line.name] = {key: value for key, value in values.items() if key not in space}
     meant = [
         key
@@ -489,10 +535,8 @@ def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str])
     lines = []
     for line in asked:
         own = found.get(line.name, {})
-        now = {**own, **line.changes}
+        now = _shown({**own, **line.changes})
         varied = {"trainer.epsilon" if key == LAMBDA else key for key in line.space}
-        if LAMBDA in now:
-            now["trainer.epsilon"] = f"2 / {now[LAMBDA]}"
         changed = [
             f"{key} varied" if key in varied else f"{key}={now[key]}"
             for key in meant
@@ -501,6 +545,11 @@ def _renamed(sweep: Sweep, asked: Sequence[Variant], *, stated: Collection[str])
         name = f"{line.name}{_WITH}{', '.join(changed)}" if changed else line.name
         lines.append(replace(line, name=name))
     return sorted(lines, key=lambda line: line.name not in found)
+
+
+def _shown(values: Mapping[str, Any]) -> dict[str, Any]:
+    by_lambda = {"trainer.epsilon": f"2 / {values[LAMBDA]}"} if LAMBDA in values else {}
+    return {**values, **by_lambda}
 
 
 def _chosen(sweep: Sweep, options: SweepOptions) -> Sequence[Variant]:
@@ -597,8 +646,10 @@ def variants_of(sweep: Sweep, overrides: Mapping[str, Any] | None = None) -> lis
         # A key that fits no line is left to be refused, with its near miss.
         own = {key: value for key, value in fixed.items() if key in fit or key not in of_some}
         for key, axis in moved.items():
-            # An axis that only some variants have (the baseline has no epsilon) stays theirs.
-            if (key in space or key not in taken) and (key in fit or key not in of_some):
+            # An axis of some variants is not for one that says nothing of it, such as stages of the
+            # line with one stage.
+            here = key not in taken or key in space or key in variant.changes
+            if here and (key in fit or key not in of_some):
                 space[key] = axis
         axes = {key: axis for key, axis in space.items() if key not in own}
         changes = {**variant.changes, **own}

@@ -17,7 +17,7 @@ import shlex
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ from labeldp.platform.settings.sweep import (
     Sweep,
     Uniform,
     Variant,
+    overridden,
     points,
     resized,
     variants_of,
@@ -416,6 +417,7 @@ def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
 
     `allow_code` is the one module of the user's that it may name.
     `base` is settings, or the name of a sweep that comes with labeldp; `changes` are made to it.
+    Without `lines` they and `space` act on the named sweep as settings of the command line do.
     """
     tree, places = read(file)
     with naming(places):
@@ -430,17 +432,29 @@ def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
                 "of that name, or give a file of settings to --config"
             )
         sweep = Sweep(name=content["name"], base=TrialConfig())
-        if isinstance(base, str):
+        named = isinstance(base, str)
+        if named:
             if not re.fullmatch(r"\w+", base):  # the file may be somebody else's
                 raise ConfigurationError(
                     f"'base' is {base!r}; it is settings, or the name of a sweep that comes with "
                     "labeldp: a file runs no code of another one"
                 )
-            sweep = load_sweep(base)
+            sweep = replace(load_sweep(base), name=sweep.name)
             base = {}
-        for name, value in (("base", base), ("changes", changes)):
+        space = content.get("space", {})
+        for name, value in (("base", base), ("changes", changes), ("space", space)):
             if not isinstance(value, dict):
                 raise ConfigurationError(f"{name!r} is {value!r}; it must be a mapping of settings")
+        if named:
+            # A list is one value here, and no axis.
+            asked = {key: Grid([x]) if isinstance(x, list) else x for key, x in changes.items()}
+            after = overridden(sweep, {**asked, **space})
+            if "variants" in content:
+                sweep = replace(sweep, base=after.base)
+            else:
+                sweep = after
+                content.pop("space", None)
+                changes = {}
         config = with_changes(sweep.base, {**_settings(base), **changes})
         sweep = _checked({**vars(sweep), **content, "base": config})
         for size in (sweep, *(resized(sweep, p) for p in (sweep.smoke, *sweep.presets.values()))):

@@ -94,10 +94,11 @@ def embed(
     inputs = images.digest()
     prepared = asdict(encoder.preparation)
     made_by = encoder.provenance.encoder, encoder.provenance.weights
-    # None and the type of numbers are what every file has had.
-    parts = [*made_by, None, prepared, inputs, "float32"]
+    # A network's weights tell what its seed did. The type of numbers is what every file has had.
+    seed = None if isinstance(encoder.forward, nn.Module) else request.seed or None
+    parts = [*made_by, seed, prepared, inputs, "float32"]
     key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
-    record = None if replace else _existing(out, key)
+    record = None if replace else _existing(out, key, encoder)
     cached = record is not None
     if record is None:
         with whole_file(out) as file:
@@ -133,8 +134,8 @@ def embed(
     }
 
 
-def _existing(out: Path, key: str) -> EmbeddingRecord | None:
-    """The record of an existing file of the same vectors; None without a file."""
+def _existing(out: Path, key: str, encoder: Encoder) -> EmbeddingRecord | None:
+    """The record of an existing file of the same vectors, as stated now; None without a file."""
     if not out.exists():
         return None
     record = checked_record(out)
@@ -146,6 +147,9 @@ def _existing(out: Path, key: str) -> EmbeddingRecord | None:
             f"{out} holds other features ({record.provenance.words}; {record.rows} rows): of other "
             f"images, another encoder, other weights or another preparation; {other}"
         )
+    if record.provenance != encoder.provenance:
+        record = replace(record, provenance=encoder.provenance)
+        record.write(out)
     return record
 
 
@@ -167,6 +171,11 @@ def _write(
             width = found.shape[1]
             header = {"descr": found.dtype.str, "fortran_order": False, "shape": (rows, width)}
             np.lib.format.write_array_header_1_0(file, header)
+        if found.shape[1] != width:
+            raise ValueError(
+                f"{encoder.provenance.encoder} makes {found.shape[1]} numbers of image {done}, and "
+                f"{width} of image 0; bring images of several sizes to one with --image-size N"
+            )
         for row in np.flatnonzero(~np.isfinite(found).all(axis=1))[:1]:
             raise ValueError(
                 f"{encoder.provenance.encoder} makes of image {done + row} a vector with NaN or "

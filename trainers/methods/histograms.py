@@ -48,7 +48,8 @@ def planned_buckets(features: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
     """Propose a histogram of each column that may say something, by the features alone.
 
     Each counted label adds 1 to every histogram, so that they share epsilon. A bucket is so large
-    that its count should be no smaller than the noise.
+    that its count should be no smaller than the noise. A category has its most frequent spelling,
+    and holds the rows with another one of the same value.
 
     Columns that name single rows, and dates, are left out. By W3C Attribution's rule the noise has
     a `scale` of 2 x (number of histograms) / epsilon, which the table has beside `BUCKET`.
@@ -79,14 +80,18 @@ def _buckets_of(name: str, values: NDArray[Any], least: float) -> list[tuple[Any
         cuts = np.unique(known)[1:]
         if len(cuts) >= most:
             shares = np.linspace(0, 1, most + 1)[1:-1]
-            cuts = np.unique(np.quantile(known, shares, method="higher"))
-        ends = [None, *cuts[cuts > known.min()].tolist(), None]
+            # The least value has its own bucket where many rows have it.
+            cuts = np.unique(np.maximum(cuts[0], np.quantile(known, shares, method="higher")))
+        ends = [None, *cuts.tolist(), None]
         buckets = [(name, low, high, None) for low, high in pairwise(ends)]
         rest = len(known) < len(values)
     else:
-        frequent = pd.Series([class_name(value) for value in known.tolist()]).value_counts()
+        spelled = pd.Series([str(value) for value in known.tolist()])
+        names = spelled.map(class_name)
+        frequent = names.value_counts()
         kept = frequent.index[: max(1, min(int((frequent >= least).sum()), most))]
-        buckets = [(name, None, None, category) for category in kept]
+        # The party that counts has no names, but spellings.
+        buckets = [(name, None, None, spelled[names == each].mode()[0]) for each in kept]
         rest = len(known) < len(values) or len(kept) < len(frequent)
     return buckets + [(name, None, None, None)] * rest
 

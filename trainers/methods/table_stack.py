@@ -41,7 +41,7 @@ import numpy as np
 from joblib import Parallel, cpu_count, delayed
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar, nnls
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.trainers.data.preprocessing import SparseRows, dense_of
@@ -65,6 +65,7 @@ from labeldp.trainers.models.table_models import (
     calibrated,
     probabilities,
 )
+from labeldp.trainers.performance import one_blas_thread
 from labeldp.trainers.settings.trainer import FittedAtOnce, Given, LabelSource
 
 Floats = NDArray[np.float64]
@@ -610,12 +611,13 @@ def _side_by_side(work: Sequence[Callable[[], Any]], *, n_jobs: int | None) -> l
         # A thread's first call of torch takes the process's number of threads, over any limit.
         if torch := sys.modules.get("torch"):
             torch.get_num_threads()
-        with threadpool_limits(1, user_api="openmp"):  # which each thread has its own number of
-            return part()
+        # Selected, since `threadpool_limits` would restore a limit of BLAS of another fit, too.
+        with ThreadpoolController().select(user_api="openmp").limit(limits=1):
+            return part()  # each thread has its own number of these
 
     usual = int(os.environ.get("OMP_NUM_THREADS", "").split(",")[0] or 0) or cpu_count()
     jobs = n_jobs or usual
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         if jobs == 1:  # one limit for all: finding the libraries takes milliseconds
             return list(alone(lambda: [part() for part in work]))
         done: list[Any] = Parallel(n_jobs=jobs, require="sharedmem")(

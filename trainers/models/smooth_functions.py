@@ -17,9 +17,9 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 from scipy import linalg
-from threadpoolctl import threadpool_limits
 
 from labeldp.trainers.data.stored import Stored
+from labeldp.trainers.performance import one_blas_thread
 
 Floats = NDArray[np.float32]
 
@@ -125,7 +125,7 @@ def of_two_values(rows: NDArray[np.floating]) -> NDArray[np.bool_]:
 
 def _eigh(matrix: Floats) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     # Of some hundred rows: two threads are no faster, and on a busy machine 60 times as slow.
-    with threadpool_limits(1, user_api="blas"):
+    with one_blas_thread():
         values, vectors = linalg.eigh(matrix.astype(np.float64))
     return values, vectors
 

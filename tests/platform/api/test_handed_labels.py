@@ -20,7 +20,9 @@ from sklearn.ensemble import (
     AdaBoostRegressor,
     BaggingClassifier,
     BaggingRegressor,
+    GradientBoostingRegressor,
     StackingClassifier,
+    StackingRegressor,
     VotingClassifier,
 )
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest
@@ -44,7 +46,13 @@ from sklearn.multioutput import (
     RegressorChain,
 )
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, LabelEncoder, StandardScaler, TargetEncoder
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    LabelEncoder,
+    MinMaxScaler,
+    StandardScaler,
+    TargetEncoder,
+)
 from sklearn.semi_supervised import SelfTrainingClassifier
 from sklearn.utils import all_estimators
 
@@ -199,19 +207,31 @@ def test_threads_whose_origin_the_stack_does_not_show_are_refused(wrapper: Any) 
         (AdaBoostRegressor(), AMOUNTS[:, 0]),
         (BaggingRegressor(), AMOUNTS[:, 0]),
         (RegressorChain(Ridge()), AMOUNTS),
+        (ClassifierChain(Ridge()), AMOUNTS),
+        (StackingRegressor([], final_estimator=Ridge(), cv=FOLDS), AMOUNTS[:, 0]),
+        (GradientBoostingRegressor(), AMOUNTS[:, 0]),
     ],
 )
 def test_amounts_in_a_wrapper_are_refused(wrapper: Any, amounts: NDArray[Any]) -> None:
     name = type(wrapper).__name__
-    inner = "regressor" if isinstance(wrapper, TransformedTargetRegressor) else "estimator"
+    inner = {
+        "TransformedTargetRegressor": "regressor",
+        "StackingRegressor": "estimators",
+        "GradientBoostingRegressor": "init",
+    }.get(name, "estimator")
+
+    def around(model: Any) -> Any:
+        return clone(wrapper).set_params(**{inner: [("a", model)] if inner[-1] == "s" else model})
+
     with pytest.raises(ValueError, match=f"^{name} hands the labels"):
-        clone(wrapper).set_params(**{inner: regressor()}).fit(X, amounts)
-    vault = SharedVault(labels=AMOUNTS[:, 0])
-    asked = clone(wrapper).set_params(**{inner: regressor(vault=vault)})
-    if name == "TransformedTargetRegressor":
-        with pytest.raises(ValueError, match="no tokens of this vault"):
-            asked.fit(X, vault.tokens)
-        assert vault.charges() == []
+        around(regressor()).fit(X, amounts)
+    if name == "BaggingRegressor":  # it hands tokens on, and computes on predictions alone
+        return
+    vault = SharedVault(labels=amounts.ravel())
+    says = f"no tokens of this vault|^{name} computes on y"
+    with pytest.raises(ValueError, match=says):
+        around(regressor(vault=vault)).fit(X, vault.tokens.reshape(amounts.shape))
+    assert vault.charges() == []
 
 
 def test_functions_that_hand_on_other_labels_are_refused() -> None:
@@ -344,6 +364,17 @@ def test_tokens_go_through_searches_pipelines_and_folds() -> None:
     # The folds' fits are read again.
     assert vault.epsilon() == best.total_epsilon_ == 4.0
     assert "not counted" not in best.guarantee_ and best.predict_proba(X).shape == (120, 3)
+
+
+def test_names_of_other_vaults_do_not_hide_fits_in_pipelines() -> None:
+    for rows in (np.arange(100), np.arange(5, 120)):
+        vault = SharedVault(labels=Y, classes=3)  # as a cell that is run again makes it
+        pipeline = make_pipeline(MinMaxScaler(), private(vault=vault, classes=None))
+        pipeline.fit(X[rows], vault.tokens[rows])
+    assert pipeline[-1].total_epsilon_ == 2.0
+    named = make_pipeline(MinMaxScaler(), private())
+    named.fit(X, Y, labelprivateclassifier__rows=np.arange(120))
+    assert named[-1].total_epsilon_ == 3.0 == pipeline[-1].total_epsilon_
 
 
 def test_a_score_of_tokens_is_refused() -> None:

@@ -130,6 +130,17 @@ def test_rows_of_a_suppressed_bucket_are_not_the_rest() -> None:
     assert of_b == pytest.approx(0.5, abs=0.02) and of_c < 0.02
 
 
+def test_buckets_are_disjoint_and_spelled_as_in_the_table() -> None:
+    spent = np.where(np.arange(1000) < 700, 0.0, np.arange(1000))
+    spent[::50] = np.nan
+    codes = np.tile(["2139", "02139", "02139", "00501"], 250)
+    asked = planned_buckets(pd.DataFrame({"spent": spent, "code": codes}), epsilon=1.0)
+    assert asked["category"].dropna().tolist() == ["02139", "00501"]
+    own = asked[asked["column"] == "spent"]
+    assert own["high"].iloc[0] == own["low"].min() == 701  # zeros by themselves
+    assert own[["low", "high"]].isna().all(axis=1).sum() == 1  # the rest
+
+
 def test_a_person_gets_from_a_plan_to_predictions() -> None:
     features, label = a_table()
     features.to_parquet("features.parquet")

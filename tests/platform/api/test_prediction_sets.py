@@ -1,11 +1,19 @@
 """Prediction sets of a fitted model, by secret calibration labels."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression, RidgeClassifier
 
 import labeldp
+from labeldp.mechanisms.randomness import NoiseKind
+from labeldp.platform.api import fitting
+from labeldp.trainers.models.table_models import RewardPredictor
+from labeldp.trainers.models.trained_model import Origin, TrainedModel
+from labeldp.trainers.settings.trainer import AmountPredictor
 from tests.platform.api.asked import refused
 
 GENERATOR = np.random.default_rng(0)
@@ -41,6 +49,27 @@ def test_intervals_of_amounts_hold_the_amount() -> None:
     assert np.ptp(found, axis=1).mean() < 45  # 33 without noise
     says = r"bounds is None; .*bounds=\(0, 500\)"
     refused(labeldp.PredictionSets(model), X, amounts, says=says)
+
+
+def test_a_saved_model_of_amounts_gives_intervals_and_one_of_rewards_is_refused() -> None:
+    amounts = np.rint(25 + 5 * SCORE).clip(0, 50)  # which could be numbers of levels
+    data = fitting.number_rows(X[:500], num_classes=64)
+    regressor = LinearRegression().fit(data.train_features, amounts[:500] / 50)
+    facts: dict[str, Any] = {"method": "", "classes": None, "num_classes": 64, "seed": 0}
+    origin = Origin(**facts, epsilon=1.0, delta=0.0, noise=NoiseKind.SECURE, bounds=(0.0, 50.0))
+    model = TrainedModel(
+        predictor=AmountPredictor(estimator=regressor, bounds=(0.0, 50.0)),
+        preprocessing=data.preprocessing,
+        origin=origin,
+    )
+    sets = labeldp.PredictionSets(model).fit(X[500:1500], amounts[500:1500])
+    found = sets.predict_set(X[1500:])
+    held = (found[:, 0] <= amounts[1500:]) & (amounts[1500:] <= found[:, 1])
+    assert found.shape == (1500, 2) and found.max() <= 50 and 0.87 < held.mean() < 0.97
+    reward = replace(model, predictor=RewardPredictor(smooth=(), slopes=np.ones(4)))
+    refused(labeldp.PredictionSets(reward), X, amounts, says="rewards have no sets")
+    hard = RidgeClassifier().fit(X[:500], amounts[:500] > 25)
+    refused(labeldp.PredictionSets(hard), X, amounts > 25, says="classifier, which needs predict_")
 
 
 @pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")

@@ -86,7 +86,8 @@ def test_sides_may_be_texts_or_lists() -> None:
         for _ in "ab"
     )
     kinder = np.array([x.count("kind") > y.count("kind") for x, y in zip(a, b, strict=True)])
-    model = LabelPrivatePreferences(epsilon=4.0).fit(a, b, kinder)
+    named = pd.Series(a, name="answer_a")
+    model = LabelPrivatePreferences(epsilon=4.0).fit(named, b, kinder)
     assert model.score(["so kind of you"]) > model.score(["how rude of you"])
     numbers = A[:50].tolist(), B[:50].tolist()
     assert len(LabelPrivatePreferences().fit(*numbers, PREFERS[:50]).predict(*numbers)) == 50

@@ -11,9 +11,11 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array, csr_matrix
 from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
 
 from labeldp import LabelPrivateClassifier, SharedVault
-from labeldp.platform.api.process_ledger import row_digests
+from labeldp.platform.api import paid_fits
+from labeldp.platform.api.process_ledger import People, ProcessLedger, row_digests
 
 NUMBERS = pd.DataFrame(np.random.default_rng(0).integers(-3, 4, size=(50, 4)), columns=list("abcd"))
 PLACES = pd.Series(["Zürich", "Bern", "São Paulo", None, "7"] * 10)
@@ -78,6 +80,33 @@ def test_other_values_are_other_rows() -> None:
     ]
     found = [row_digests(change(base))[0] for change in [lambda one: one, *changes]]
     assert len(set(found)) == len(changes) + 1
+
+
+def test_missing_numbers_do_not_make_a_table_centered() -> None:
+    rows = np.random.default_rng(2).normal(size=(60, 3)) + 1
+    rows[[0, 1, 2], [0, 1, 2]] = np.nan
+    scaled = StandardScaler().fit_transform(rows)
+    scaled[:, 2] = np.nan  # of a column without numbers nothing is known
+    found = [People.of(each, None, transformed=False, scope="").unknown for each in (rows, scaled)]
+    assert found == [False, True]
+
+
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+def test_a_release_that_an_earlier_process_paid_for_counts_for_other_fits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = np.random.default_rng(3).normal(size=(60, 3))
+
+    def fitted(**given: Any) -> LabelPrivateClassifier:
+        model = LabelPrivateClassifier("subset", epsilon=1.0, classes=2, **given)
+        model.set_params(estimator=LogisticRegression())
+        return model.fit(rows, (rows[:, 0] > 0).astype(int))
+
+    fitted(vault="vault")
+    monkeypatch.setattr(paid_fits, "LEDGER", ProcessLedger())  # of the next process
+    kept = [fitted(vault="vault") for _ in range(2)][1]
+    assert not kept.ledger_[0].new and kept.total_epsilon_ == 1.0
+    assert fitted().total_epsilon_ == 2.0 == kept.total_epsilon_
 
 
 @pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")

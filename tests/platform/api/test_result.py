@@ -18,7 +18,7 @@ from labeldp.platform.report.ledger import read_folder
 from labeldp.platform.report.selection import BEST, selected
 from labeldp.platform.settings.configuration import TrialConfig
 from labeldp.platform.settings.metrics import ChooseBy, figures_of
-from labeldp.platform.settings.sweep import Sweep, SweepOptions
+from labeldp.platform.settings.sweep import Resume, Sweep, SweepOptions
 from labeldp.platform.sweep import driver
 from labeldp.trainers.models.trained_model import ModelFileError
 from tests.platform.cli.asked import answer
@@ -79,6 +79,17 @@ def test_the_best_within_an_epsilon_can_be_published_at_it(tmp_path: Path) -> No
     assert agree(5.0) and not agree(4.0)
 
 
+def test_the_best_is_chosen_by_what_the_sweep_compares_by(tmp_path: Path) -> None:
+    kept = ResultsFolder(tmp_path, sweep="small")
+    for epsilon, estimated in ((1.0, 0.5), (2.0, 0.9)):
+        found = AccuracyEstimate(accuracy=estimated, sampling_error=0.01, count_scale=0.001)
+        kept.keep(trial(f"{epsilon:016}", epsilon, 1.4 - estimated, figures=figures_of(found)))
+    for by, best in ((None, 1.0), (ChooseBy.ESTIMATED, 2.0)):
+        kept.identify(choose_by=by)
+        assert load(tmp_path).best()["epsilon"] == best
+    assert load(tmp_path).best(by="test")["epsilon"] == 1.0
+
+
 def test_a_trials_model_is_found_by_its_row_and_by_its_hash(folder: Path) -> None:
     result = load(folder)
     best = result.best()
@@ -109,6 +120,14 @@ def test_a_plan_is_the_verbs() -> None:
     one = labeldp.plan(TrialConfig(), overrides={"trainer.epsilon": 3.0})
     assert (one.trials, one.epsilon_total, one.releases) == (1, 3.0, 1)
     assert labeldp.plan(a_sweep()).trials == 5
+    assert labeldp.plan(a_sweep(), only="ALIBI", without="no", choose_by="test").trials == 2
+    wrong = {"search": "optuna", "stop": "asha", "resume": "nevr", "choose_by": "estimate"}
+    said = "give OptunaSearch|give AshaStop|did you mean never|did you mean estimated"
+    for name, value in wrong.items():
+        with pytest.raises(ValueError, match=rf"{name} is '{value}'; ({said})"):
+            labeldp.plan(a_sweep(), **{name: value})
+    with pytest.raises(ValueError, match=r"search is 'optuna'; give OptunaSearch"):
+        a_sweep(search="optuna")
     with pytest.raises(ValueError, match=r"trainer\.epsilon"):
         labeldp.plan(TrialConfig(), overrides={"trainer.epsilo": 3.0})
 
@@ -126,6 +145,8 @@ def test_options_reach_the_driver_and_quiet_prints_nothing(
     monkeypatch.setattr(driver, "run_sweep", stand_in)
     more: dict[str, Any] = {"results": tmp_path / "r", "max_epsilon_total": 3.0}
     more["overrides"] = {"seed": [0, 1]}
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "sqlite:///mine.db")
+    more["resume"] = "never"
     for quiet in (True, False):
         result = labeldp.run(a_sweep(), quiet=quiet, **more)
         assert capsys.readouterr().err == ("" if quiet else "going\n")
@@ -133,6 +154,7 @@ def test_options_reach_the_driver_and_quiet_prints_nothing(
     name, options = seen[0]
     assert name == "small" and options.overrides == {"seed": [0, 1]}
     assert options.max_epsilon_total == 3.0 and not options.smoke
+    assert options.tracking_uri == "sqlite:///mine.db" and options.resume is Resume.NEVER
     with pytest.raises(TypeError, match="max_epsilon"):
         labeldp.run(a_sweep(), results=tmp_path, max_epsilon=3.0)
 

@@ -560,6 +560,10 @@ def test_a_large_file_is_requested_and_learned_in_parts(
     bought = features.merge(labels, on="id", how="left").bought == "yes"
     assert roc_auc_score(bought, chances) > 0.9
     assert "--rows-at-once is 1" in refusal(*asked.split(), "--rows-at-once", "1")
+    features[:0].to_parquet("empty.parquet", index=False)
+    empty = asked.replace("features", "empty").replace("-o request", "-o other").split()
+    assert "the features have no rows" in refusal(*empty, "--rows-at-once", "2")
+    assert not Path("other").exists()
     staged = asked.replace(method, "stages").split()
     assert "nor --method stages" in refusal(*staged, "--rows-at-once", "1100")
 

@@ -143,7 +143,7 @@ def test_lines_limits_axes_and_searches() -> None:
     assert found.overrides == {**drawn, "d": [1, 2]}
     assert asked("--search", "optuna").search == OptunaSearch()
     own = replace(a_sweep(), search=OptunaSearch(trials=9, seed=4), stop=AshaStop(keep_one_in=2))
-    assert asked(sweep=own).search is None
+    assert asked(sweep=own).search is asked("--search", "optuna", sweep=own).search is None
     assert asked("--trials", "5", sweep=own).search == OptunaSearch(trials=5, seed=4)
     assert asked("--stop", "asha", sweep=own).stop == AshaStop(keep_one_in=2)
     assert asked("--stop", "asha").stop == AshaStop()

@@ -74,6 +74,19 @@ def test_a_list_is_an_axis_and_a_trial_is_listed_once() -> None:
     assert len(plan_trials(a_sweep(), {"audit.confidence": [0.9, 0.95]})) == 10
 
 
+def test_a_list_is_an_axis_of_lines_that_vary_or_state_its_key() -> None:
+    lines = [
+        Variant(name="ours", space={"trainer.epochs": Grid(1, 2)}),
+        Variant(name="published", changes={"trainer.epochs": 9}),
+        Variant(name="plain"),
+    ]
+    sized = sized_sweep(a_sweep(variants=lines), options(overrides={"trainer.epochs": [3, 4]}))
+    found = {line.name[:5]: line.space.get("trainer.epochs") for line in sized.variants}
+    assert found == {"ours": Grid(3, 4), "publi": Grid(3, 4), "plain": None}
+    note = "trainer.epochs is an axis of other lines; the line 'plain' runs without it"
+    assert sized.notes == [note]
+
+
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [

@@ -8,6 +8,7 @@ from typing import Any
 
 import hypothesis
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 from omegaconf import OmegaConf
@@ -19,6 +20,7 @@ from labeldp.platform.settings.configuration import (
     DataSettings,
     TrialConfig,
     config_hash,
+    flat_of,
     flatten,
     to_yaml,
     with_changes,
@@ -37,6 +39,7 @@ from labeldp.platform.settings.sweep import (
     Variant,
     plan_trials,
     resized,
+    sized_sweep,
     variants_of,
 )
 from labeldp.platform.sweep.config_files import (
@@ -351,6 +354,38 @@ def test_a_sweep_on_the_base_of_another(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("base", "changes", "space"),
+    [
+        ("quickstart", "trainer.epochs: 5, trainer.epsilon: 0.5", "trainer.epsilon: [0.25, 0.5]"),
+        ("lp_mst_cifar100", "trainer.epsilon: 0.5", "trainer.epochs: [2, 3]"),
+        ("alibi_cifar100", "trainer.lambda: 2.0", ""),
+        ("alibi_fashion_mnist", "data: {name: own, path: mine.csv}", "seed: 1"),
+    ],
+)
+def test_changes_of_a_named_base_are_those_of_a_command_line(
+    base: str, changes: str, space: str, tmp_path: Path
+) -> None:
+    text = f"name: mine\nbase: {base}\nchanges: {{{changes}}}\nspace: {{{space}}}\n"
+    found, named = load_sweep(written(tmp_path, text)), load_sweep(base)
+    typed = {**flat_of(yaml.safe_load(f"{{{changes}}}")), **yaml.safe_load(f"{{{space}}}")}
+    for name in (None, *named.presets):
+        for smoke in (False, True):
+            size = SweepOptions(results=tmp_path, preset=name, smoke=smoke)
+            ours = sized_sweep(found, size)
+            theirs = sized_sweep(named, replace(size, overrides=typed))
+            assert {x.hash("") for x in plan_trials(ours)} == {
+                x.hash("") for x in plan_trials(theirs)
+            }
+            if not smoke:
+                assert [x.name for x in ours.variants] == [x.name for x in theirs.variants]
+
+
+def test_a_users_file_is_not_spoiled_by_the_numbers_of_a_named_base(tmp_path: Path) -> None:
+    text = "name: x\nbase: quickstart\nchanges: {data.name: own}\nlines: [{name: a}]\n"
+    assert load_sweep(written(tmp_path, text)).base.audit.canaries is None
+
+
+@pytest.mark.parametrize(
     ("text", "said"),
     [
         (
@@ -375,6 +410,11 @@ def test_a_sweep_on_the_base_of_another(tmp_path: Path) -> None:
         ("name: x\nbase: ../evil", "line 2: 'base' is '../evil'"),
         ("name: x\nbase: quikstart", "did you mean quickstart"),
         ("name: x\nchanges: 5", "line 2: 'changes' is 5"),
+        ("name: x\nbase: quickstart\nspace: 5", "line 3: 'space' is 5"),
+        (
+            "name: x\nbase: quickstart\nchanges: {trainer.epoch: 5}",
+            "line 3: line 'ALIBI': unknown key",
+        ),
         ("name: x\nspace: {\n trainer.epsilon: []}", "line 3: trainer.epsilon is an empty list"),
         ("name: ../x", "a sweep can't be called '../x'"),
         ("name: '${oc.env:HOME}'", "name is ${oc.env:HOME}"),

@@ -23,7 +23,12 @@ from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load, load_own
 from labeldp.trainers.data.own_data import with_embeddings
 from labeldp.trainers.data.own_files import OwnSource
-from labeldp.trainers.data.splits import League, digest_of_images, record_place
+from labeldp.trainers.data.splits import (
+    League,
+    checked_record,
+    digest_of_images,
+    record_place,
+)
 from labeldp.trainers.encoders.embedding import CACHE, cache_folder, load_encoder, publicly_trained
 from labeldp.trainers.encoders.encoder import (
     EncoderRequest,
@@ -52,13 +57,28 @@ def images(tmp_path: Path) -> Path:
     "change",
     [{"encoder_seed": 1}, {"encoder_image_size": 9}, {"address": f"{ROOM}:large"}],
 )
-def test_vectors_are_kept_by_default(images: Path, tmp_path: Path, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize("name", ["small", "drawn"])
+def test_vectors_are_kept_by_default(
+    images: Path, tmp_path: Path, change: dict[str, Any], name: str
+) -> None:
     out = tmp_path / "x.npy"
-    first = embedded(images, out)
+    change = {"address": f"{ROOM}:{name}", **change}
+    first = embedded(images, out, f"{ROOM}:{name}")
     with pytest.raises(DataFileError, match=r"holds other features .* add --replace"):
         embedded(images, out, **change)
     replaced = embedded(images, out, **change, replace=True)
     assert replaced["hash"] != first["hash"] and not replaced["cached"]
+
+
+def test_corrected_statements_of_origin_are_kept(images: Path, tmp_path: Path) -> None:
+    out = tmp_path / "x.npy"
+    first = embedded(images, out, encoder_no_outside_data=True)
+    again = embedded(images, out, encoder_trained_on="ImageNet", encoder_trained_by="Meta")
+    assert again["cached"] and again["sha256"] == first["sha256"]
+    assert (first["league"], again["league"]) == ("none", "public-encoder")
+    record = checked_record(out)
+    assert record is not None and record.provenance.league is League.PUBLIC_ENCODER
+    assert "trained on ImageNet, by Meta" in again["provenance"] == record.provenance.words
 
 
 def test_other_images_and_other_files_are_refused(images: Path, tmp_path: Path) -> None:
@@ -81,6 +101,7 @@ def test_other_images_and_other_files_are_refused(images: Path, tmp_path: Path) 
     [
         ("not_finite", {}, "makes of image 0 a vector with NaN or inf"),
         ("one_vector", {}, "returns 1 vectors for 8 images"),
+        ("of_its_batch", {}, "makes 4 numbers of image 16, and 8 of image 0; .*--image-size N"),
         ("small", {"encoder_image_size": 2}, r"fails on a batch of shape .*--image-size N"),
     ],
 )

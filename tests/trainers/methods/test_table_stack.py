@@ -1,8 +1,12 @@
 """Stacks of models of a table: what they read of a release, mix, keep and never see."""
 
 import tracemalloc
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import numpy as np
@@ -16,6 +20,7 @@ from sklearn.datasets import make_blobs, make_classification
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import log_loss, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from labeldp import LabelPrivateClassifier, SharedVault
 from labeldp.mechanisms.channels import SubsetSelection
@@ -276,6 +281,43 @@ def test_ranks_take_little_memory() -> None:
 def test_fits_side_by_side_take_a_thread_each() -> None:
     with threads(2):
         assert _side_by_side([torch.get_num_threads] * 4, n_jobs=2) == [1] * 4
+
+
+@pytest.mark.parametrize(
+    "limited", [lambda part: threads(1)(part)(), lambda part: _side_by_side([part], n_jobs=1)]
+)
+def test_limits_that_overlap_leave_the_number_of_threads_as_it_was(limited: Any) -> None:
+    def in_a_new_thread(asked: Callable[..., Any], *given: Any) -> Any:
+        with ThreadPoolExecutor(1) as new:
+            return new.submit(asked, *given).result()
+
+    def numbers() -> list[int]:
+        blas = [each["num_threads"] for each in threadpool_info() if each["user_api"] == "blas"]
+        return [in_a_new_thread(torch.get_num_threads), *blas]
+
+    usual = torch.get_num_threads()
+    torch.set_num_threads(2)
+    of_blas = in_a_new_thread(partial(threadpool_limits, 2, user_api="blas"))
+    before = numbers()
+    first = Event()
+    second = Event()
+
+    def wait() -> None:
+        first.set()
+        second.wait(9)
+
+    def end_last() -> None:
+        second.set()
+        one.result(9)
+
+    with ThreadPoolExecutor(2) as both:
+        one = both.submit(limited, wait)
+        assert first.wait(9)
+        both.submit(limited, end_last).result(9)
+    after = numbers()
+    torch.set_num_threads(usual)
+    in_a_new_thread(of_blas.restore_original_limits)
+    assert before == after
 
 
 def test_a_linear_model_learns_from_a_column_with_a_heavy_tail() -> None:
