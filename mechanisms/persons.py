@@ -67,9 +67,9 @@ class Groups:
         if groups is None:
             if most not in (None, 1):
                 raise ValueError(
-                    f"max_labels_per_person is {most}, but nobody names persons (groups, or "
-                    "--person-column): epsilon would hold for each label only; name them, or leave "
-                    "it out"
+                    f"max_labels_per_person is {most}, but nobody names persons (groups=, "
+                    "person_column= or --person-column): epsilon would hold for each label only; "
+                    "name them, or leave it out"
                 )
             return cls()
         persons, names = numbered(groups)

@@ -286,11 +286,11 @@ def _closed_folder() -> Iterator[str]:
             f"the folder of temporary files {base} is not there; create it, or set RAY_TMPDIR=/tmp"
         )
     for left in Path(base).glob(f"{_CLOSED}*/{_LOCK}"):
-        if left.parent.lstat().st_uid != os.geteuid():
-            continue  # not even opened: it may be a pipe
-        with suppress(OSError), open(left) as lock:  # in use
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(left.parent, ignore_errors=True)
+        with suppress(OSError):  # in use, or just removed
+            if left.parent.lstat().st_uid == os.geteuid():  # another user's may be a pipe
+                with open(left) as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    shutil.rmtree(left.parent, ignore_errors=True)
     closed = tempfile.mkdtemp(prefix=_CLOSED, dir=base)
     try:
         with open(os.path.join(closed, "draft"), "w") as lock:

@@ -432,7 +432,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
     ) -> Groups:
         """The persons of the rows, and which rows are used: all for sums, without which few are."""
         if groups is None and not account.copies:
-            return Groups()
+            return Groups.of(None, count=count, most=self.max_labels_per_person)
         given = "groups are given" if groups is not None else "a row is given twice"
         if not method.persons or self.canaries:
             what = "PATE's teachers share labels row by row: a person would change many votes"

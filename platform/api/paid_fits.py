@@ -180,8 +180,7 @@ def handed_tokens() -> "FitAccount":
             raise ValueError(
                 f"{kind.__name__} computes on y, and these are tokens: random numbers beyond 4e15, "
                 "which teach it nothing; nothing was released. Fit the private models by "
-                "themselves and average their predictions, or give the private model the other "
-                "one as estimator=, which learns from the release"
+                "themselves, or give them this one as estimator="
             )
     return FitAccount(transformed=any(isinstance(each, Pipeline) for each in wrappers))
 
@@ -435,7 +434,9 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         each time, as a person does.
         """
         named = account.rows_of_vault if account.copies else groups
-        most = None if every or account.copies else self.max_labels_per_person
+        most = None
+        if not (account.copies or (every and groups is not None)):
+            most = getattr(self, "max_labels_per_person", None)  # of prediction sets nobody has one
         account.groups = Groups.of(named, count=count, most=most)
         return account.groups
 

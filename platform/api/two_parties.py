@@ -459,6 +459,8 @@ def answer(
     _validate.number(most_missing=most_missing)
     if not 0 <= most_missing <= 1:
         raise ValueError(f"most_missing is {most_missing}; it is a share, and must lie in [0, 1]")
+    if person_column is None:
+        Groups.of(None, count=0, most=max_labels_per_person)  # before a database is asked
     parts = Parts.of(request)
     counted_for = ""
     if isinstance(labels, QueriedLabels):

@@ -184,14 +184,14 @@ def sweep_file(name: str) -> Path:
         raise ConfigurationError(
             f"{name} is not a sweep file ({why}); name one of sweeps/*.py"
         ) from error
-    beside = os.fspath(file.absolute().parent)
-    for other in {*BESIDE} - {beside}:
-        for loaded in (each for each in list(sys.modules) if (file.parent / f"{each}.py").exists()):
-            if (at := getattr(sys.modules[loaded], "__file__", "")) == f"{other}/{loaded}.py":
-                raise ConfigurationError(
-                    f"{name} has {loaded}.py beside it, and {at} is loaded under that name; "
-                    "rename one of them, or use another process"
-                )
+    beside = os.path.realpath(file.parent)
+    for own in Path(beside).glob("*.py"):
+        at = getattr(sys.modules.get(own.stem), "__file__", None)
+        if at and os.path.dirname(at) in {*BESIDE} - {beside}:
+            raise ConfigurationError(
+                f"{name} has {own.name} beside it, and {at} is loaded under that name; rename one "
+                "of them, or use another process"
+            )
     BESIDE[:] = dict.fromkeys([beside, *BESIDE])
     return file
 

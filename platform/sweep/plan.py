@@ -66,6 +66,7 @@ from labeldp.trainers.data.own_files import existing
 from labeldp.trainers.data.splits import DataSize, Splits, held_out_count, size_of
 from labeldp.trainers.performance import Device
 from labeldp.trainers.settings.trainer import TrainerDefaults
+from labeldp.trainers.settings.training import source_of
 
 _CANARIES = ("canaries", "coin_canaries")
 #: Most trials that share a GPU by default: with more, each one only takes longer.
@@ -129,6 +130,7 @@ class Plan:
 
 def prepare(sweep: Sweep, options: SweepOptions) -> tuple[Sweep, list[PlannedTrial]]:
     """Return the sweep at its final size and its trials; of searches the trials at their probes."""
+    source_of.cache_clear()  # a network may have been edited since the last plan
     sized = sized_sweep(sweep, options)
     if sized.search is None:
         return sized, plan_trials(sized)

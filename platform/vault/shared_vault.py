@@ -170,7 +170,7 @@ class SharedVault:
         if folder is not None:
             self.folder = lasting(folder, name_with="vault= or --vault").expanduser().absolute()
         #: Its name in a process's ledger: an address may be another vault's later.
-        self.name = str(self.folder or f"memory {secrets.token_hex(8)}")
+        self.name = str((self.folder and self.folder.resolve()) or f"memory {secrets.token_hex(8)}")
         self._memory: dict[str, _Place] = {}
         self._sides: dict[Path, PublicSide] = {}
         self._relabeled = 0

@@ -145,7 +145,7 @@ def _existing(out: Path, key: str, encoder: Encoder) -> EmbeddingRecord | None:
     if record.key != key:
         raise DataFileError(
             f"{out} holds other features ({record.provenance.words}; {record.rows} rows): of other "
-            f"images, another encoder, other weights or another preparation; {other}"
+            f"images, another encoder, other weights, preparation or seed; {other}"
         )
     if record.provenance != encoder.provenance:
         record = replace(record, provenance=encoder.provenance)

@@ -330,7 +330,7 @@ class OwnModel(str):
     def source(self) -> str | None:
         """Source of its module, without what that imports; None where it can't be read."""
         with contextlib.suppress(OSError, UnicodeDecodeError):  # built in, or compiled
-            return _source_of(self.module)
+            return source_of(self.module)
         return getattr(sys.modules.get(self.module), _SENT, None)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -377,8 +377,9 @@ def _arrived(address: str, source: str | None) -> OwnModel:
     return model
 
 
-@cache  # as a module is imported once: a file that is edited meanwhile is another process's
-def _source_of(module: str) -> str:
+@cache  # while a sweep runs; a new plan reads anew
+def source_of(module: str) -> str:
+    """Return the source of a module, or raise OSError or UnicodeDecodeError."""
     spec = _found(module)
     if spec is None or spec.origin is None:
         raise FileNotFoundError(module)
@@ -412,13 +413,16 @@ BESIDE: list[str] = []
 @contextlib.contextmanager
 def here_too() -> Iterator[None]:
     """Look for modules here and beside sweep files too, which a console script does not."""
-    here = [each for each in (os.getcwd(), *BESIDE) if each not in sys.path]
+    here = [os.getcwd(), *BESIDE]
     sys.path.extend(here)
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        sys.path[:] = [each for each in sys.path if each not in here]
+        for folder in here:
+            with contextlib.suppress(ValueError):
+                # The last: the first may be a script's own, or of another thread.
+                del sys.path[-1 - sys.path[::-1].index(folder)]
 
 
 #: One of our networks, or `module:Name` of the user's.

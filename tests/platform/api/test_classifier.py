@@ -308,6 +308,8 @@ def test_published_labels_have_no_bound() -> None:
         ({"method": "pate", "settings": {"sigma2": 0.5}}, X, Y, "with sigma2=0.5 .* cost"),
         ({"canaries": 300}, X, Y, "canaries is 300, and there are 400 labels.* take 7 to 200, or"),
         ({"canaries": 5}, X, Y, "canaries is 5, .* take 7 to 200, or 0"),
+        ({"max_labels_per_person": 3, "method": "alibi"}, X, Y, "would hold for each label only"),
+        ({"max_labels_per_person": 3, "method": "moment_labels"}, X, Y, "for each label only"),
         ({"estimator": KNeighborsClassifier}, X, Y, "is the class KNeighborsClassifier"),
         ({"estimator": LogisticRegression(), "method": "pate"}, X, Y, "use one of moment_labels"),
         ({"estimator": make_pipeline(StandardScaler(), LinearSVC())}, X, Y, "no predict_proba"),

@@ -333,6 +333,8 @@ def test_modules_are_found_beside_a_sweep_s_file(kind: str, tmp_path: Path) -> N
     with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):  # it has begun
         run("sweep", str(file), "--allow-code", f"net_of_{kind}", "trainer.epoch=7")
     assert OwnModel(f"net_of_{kind}:Net").source and sys.path == before
+    (tmp_path / "link").symlink_to("other")
+    assert planned(f"link/{file.name}", "--allow-code", f"net_of_{kind}")["fits"]
     again = tmp_path / "third" / file.name
     shutil.copytree(file.parent, again.parent)
     own_module(f"net_of_{kind}")

@@ -49,7 +49,7 @@ from labeldp.trainers.data.splits import DataSize
 from labeldp.trainers.methods.settings import AlibiConfig, LpMstConfig, Noise
 from labeldp.trainers.models.learner import Learner
 from labeldp.trainers.models.trained_model import load_model
-from labeldp.trainers.settings.training import TrainingDiverged, _source_of
+from labeldp.trainers.settings.training import TrainingDiverged, source_of
 from tests.faults.without_cluster import Here
 from tests.platform.sweep.examples import a_record
 from tests.platform.vault.homes import DRIVER, home_settings
@@ -362,7 +362,7 @@ def test_a_network_that_was_edited_since_the_plan_is_refused(
     digest = config_hash(config, data_fingerprint="f")
     trial_module.check_encoders(config, data, digest=digest)
     Path("net_of_a_plan.py").write_text("Net = 2\n")
-    _source_of.cache_clear()  # as in a worker that starts now
+    source_of.cache_clear()  # as in a worker that starts now
     with pytest.raises(ValueError, match="is not the one of the plan"):
         trial_module.check_encoders(config, data, digest=digest)
 

@@ -27,7 +27,7 @@ from labeldp.trainers.settings.training import (
     LearnerConfig,
     OwnModel,
     OwnModuleMissing,
-    _source_of,
+    source_of,
 )
 from tests.trainers.small_data import ON_CPU, SeededVault, small_images, trained
 from tests.trainers.test_methods import PATE
@@ -76,7 +76,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.chdir(tmp_path)
     yield tmp_path
     sys.modules.pop(NAME, None)
-    _source_of.cache_clear()
+    source_of.cache_clear()
 
 
 def a_model(config: Any) -> TrainedModel:
@@ -230,11 +230,11 @@ def test_another_network_of_one_name_is_another_trial_with_other_votes(here: Pat
     assert first == known(networks) and json.dumps(first)
     (here / f"{NAME}.py").write_text(SOURCE.replace("UNITS = 6", "UNITS = 7"))
     assert first == known(networks)  # as the module that this process has imported
-    _source_of.cache_clear()
+    source_of.cache_clear()
     assert not any(each == other for each, other in zip(known(networks), first, strict=True))
     sys.modules.pop(NAME, None)
     (here / f"{NAME}.py").unlink()
-    _source_of.cache_clear()
+    source_of.cache_clear()
     assert known(pickle.loads(sent))[1:] == first[1:]  # where the file is not
 
 
