@@ -275,7 +275,7 @@ class PrivacyLedger:
         return np.array(each)[self._group_of]
 
     def _left(self, delta: float) -> float:
-        """What failures leave of delta."""
+        """Return delta less the probability that a release fails; ValueError if none is left."""
         failing = self.failure_probability
         if failing and delta <= failing:
             raise ValueError(

@@ -280,7 +280,7 @@ def _has_autoscaler() -> bool:
 @contextmanager
 def _closed_folder() -> Iterator[str]:
     """Make a folder for files of a private cluster; remove it, and those of killed drivers."""
-    base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]
+    base: str = get_default_system_temp_dir()  # type: ignore[no-untyped-call]  # Ray has no types
     if not os.path.isdir(base):
         raise FileNotFoundError(
             f"the folder of temporary files {base} is not there; create it, or set RAY_TMPDIR=/tmp"

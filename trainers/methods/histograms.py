@@ -48,8 +48,8 @@ def planned_buckets(features: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
     """Propose a histogram of each column that may say something, by the features alone.
 
     Each counted label adds 1 to every histogram, so that they share epsilon. A bucket is so large
-    that its count should be no smaller than the noise. A category has its most frequent spelling,
-    and holds the rows with another one of the same value.
+    that its count should be no smaller than the noise. A category is written in its most
+    frequent spelling. Its count includes rows that spell the same value in another way.
 
     Columns that name single rows, and dates, are left out. By W3C Attribution's rule the noise has
     a `scale` of 2 x (number of histograms) / epsilon, which the table has beside `BUCKET`.

@@ -187,7 +187,7 @@ def test_a_store_that_does_not_answer_is_refused(
 
 
 def test_artifacts_of_a_database_are_in_the_results_folder(tmp_path: Path) -> None:
-    """MLflow's own place is below the current folder, of whoever came first."""
+    """By default MLflow puts them below the folder where its first client was started."""
     database = new_store(tmp_path).replace("sqlite:", "sqlite+pysqlite:")
     for _ in range(2):  # a later folder takes the experiment as it is
         tracker = Tracker(uri=database, experiment="small", folder=tmp_path / "results")

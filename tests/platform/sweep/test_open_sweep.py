@@ -178,7 +178,8 @@ def test_a_trial_larger_than_every_node_is_refused(
 @pytest.mark.parametrize("by", ["option", "variable", "connection"])
 def test_ray_client_is_refused(by: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It calls the head the driver's node, and the room with the labels would be there."""
-    monkeypatch.setattr(ray, "init", Mock())
+    init = Mock()
+    monkeypatch.setattr(ray, "init", init)
     if by == "variable":
         monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
     if by == "connection":
@@ -187,7 +188,7 @@ def test_ray_client_is_refused(by: str, monkeypatch: pytest.MonkeyPatch) -> None
     with pytest.raises(cluster.ClusterUnusable, match=r"Ray Client .*ray job submit"):
         with cluster.connected(address):
             pass
-    assert not ray.init.called  # type: ignore[attr-defined]
+    assert not init.called
 
 
 def test_the_options_that_ray_gets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -186,7 +186,9 @@ def test_a_line_is_kept_only_if_the_ledger_is_as_long_as_it_was(tmp_path: Path) 
 def test_a_release_that_two_vaults_want_is_made_once(
     kind: str, budget: Budget | None, look: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path, looks, theirs = tmp_path / "vault.db", list[str](), list[Release]()
+    path = tmp_path / "vault.db"
+    looks: list[str] = []
+    theirs: list[Release] = []
     store: Any = MemoryStore() if kind == "memory" else SqliteStore(path)
     stores = (store, store if kind == "memory" else SqliteStore(path))
     mine, other = (
