@@ -45,7 +45,7 @@ from ray._private.authentication.authentication_token_setup import AUTH_MODE_ENV
 from ray._raylet import AuthenticationTokenLoader, Config  # type: ignore[attr-defined]
 from ray.autoscaler.v2.utils import is_autoscaler_v2
 from ray.experimental.internal_kv import _internal_kv_get
-from ray.util.client import ray as ray_client
+from ray.util import client as ray_client
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.platform.settings.sweep import CannotFit, Resources
@@ -106,7 +106,7 @@ def connected(address: str | None) -> Iterator[Capacity]:
     """
     exists = ray.is_initialized()
     named = address or os.environ.get("RAY_ADDRESS") or "local"
-    client: Any = ray_client  # Ray gives it no types
+    client: Any = ray_client.ray  # Ray gives it no types
     other = named.partition("://")[0] not in (named, "http", "https")
     if client.is_connected() or (other and not exists):
         raise ClusterUnusable(

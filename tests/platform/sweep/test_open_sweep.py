@@ -183,7 +183,8 @@ def test_ray_client_is_refused(by: str, monkeypatch: pytest.MonkeyPatch) -> None
     if by == "variable":
         monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
     if by == "connection":
-        monkeypatch.setattr(cluster, "ray_client", SimpleNamespace(is_connected=lambda: True))
+        connected = SimpleNamespace(is_connected=lambda: True)
+        monkeypatch.setattr(cluster, "ray_client", SimpleNamespace(ray=connected))
     address = "ray://head:10001" if by == "option" else None
     with pytest.raises(cluster.ClusterUnusable, match=r"Ray Client .*ray job submit"):
         with cluster.connected(address):
