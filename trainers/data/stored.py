@@ -75,21 +75,16 @@ class Stored:
     def _made(cls, described: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         given: dict[str, Any] = {}
         # By part: of thousands of columns, each would look through the arrays of all.
-        parts: dict[str, dict[str, Any]] = defaultdict(dict)
-        for name, array in arrays.items():
-            field, _, rest = name.partition(".")
-            place, _, its = rest.partition(".")
-            parts[f"{field}.{place}"][its] = array
+        parts = by_first_name(arrays)
         for each in fields(cls):  # type: ignore[arg-type]
             if each.name == cls.kept:
                 given[each.name] = unpacked(arrays["skops"])
                 continue
             of = arrays[each.name] if each.name in arrays else described[each.name]
             if isinstance(of, list):
+                inner = by_first_name(parts[each.name])
                 of = tuple(
-                    Stored.restored(part, parts[f"{each.name}.{place}"])
-                    if isinstance(part, Mapping)
-                    else part
+                    Stored.restored(part, inner[str(place)]) if isinstance(part, Mapping) else part
                     for place, part in enumerate(of)
                 )
             given[each.name] = of
@@ -102,12 +97,13 @@ def _plain(value: object) -> Any:
     return [_plain(each) for each in value] if isinstance(value, tuple) else value
 
 
-def below(arrays: Mapping[str, Any], start: object) -> dict[str, Any]:
-    """Return the arrays whose names begin with `start` and a dot, by the rest of their names."""
-    begin = f"{start}."
-    return {
-        name.removeprefix(begin): array for name, array in arrays.items() if name.startswith(begin)
-    }
+def by_first_name(arrays: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Group arrays by what stands before the first dot of their names; the rest names each."""
+    found: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, array in arrays.items():
+        first, _, rest = name.partition(".")
+        found[first][rest] = array
+    return found
 
 
 class Step(Stored):

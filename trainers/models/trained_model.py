@@ -32,7 +32,7 @@ from labeldp.trainers.data.files import (
 )
 from labeldp.trainers.data.preprocessing import Preprocessing, SklearnStep
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA, FeatureProvenance
-from labeldp.trainers.data.stored import below
+from labeldp.trainers.data.stored import by_first_name
 from labeldp.trainers.settings.trainer import EstimatorPredictor, OfAmounts, Predictor
 from labeldp.trainers.settings.training import OwnModuleMissing
 
@@ -281,11 +281,10 @@ def load_model(folder: str | os.PathLike[str], *, allow_code: str | None = None)
             )
         # Copies: arrays in the bytes of a file are read-only, of which torch warns.
         arrays = {name: value.copy() for name, value in read_arrays(packed).items()}
+        parts = by_first_name(arrays)
         return TrainedModel(
-            predictor=Predictor.restored(facts["architecture"], below(arrays, _MODEL)),
-            preprocessing=Preprocessing.restored(
-                facts["preprocessing"], below(arrays, _PREPROCESSING)
-            ),
+            predictor=Predictor.restored(facts["architecture"], parts[_MODEL]),
+            preprocessing=Preprocessing.restored(facts["preprocessing"], parts[_PREPROCESSING]),
             origin=Origin.of_facts(facts),
         )
     except ModelFileError:
