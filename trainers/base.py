@@ -27,7 +27,6 @@ labeldp.trainers.base.KeyRefused: epsilon is -1.0; it must be a finite number ab
 
 import difflib
 import functools
-import hashlib
 import sys
 from collections import UserDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -73,14 +72,6 @@ def _absolute(file: str) -> str:
 #: A file by its absolute path, since a trial runs in another folder than the command; or such an
 #: address, where one is allowed.
 File = Annotated[str, AfterValidator(_absolute)]
-
-
-def content_of(file: str) -> str:
-    """Return the digest of a file that a setting names; what names no file here as it is."""
-    if not Path(file).is_file():
-        return file
-    with open(file, "rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 _BOUNDS = ("gt", "ge", "lt", "le")

@@ -41,13 +41,13 @@ from labeldp.trainers.base import (
     Two,
     Whole,
     allowed,
-    content_of,
     fields_of,
     key,
     near_miss,
     settings,
 )
 from labeldp.trainers.data.columns import TextColumns
+from labeldp.trainers.data.files import content_of
 from labeldp.trainers.data.own_files import HoldOut, OwnSource, StatedClasses
 from labeldp.trainers.data.splits import FeatureProvenance, fine_tuned
 from labeldp.trainers.methods.settings import AlibiConfig, AmountsConfig, Noise, Task

@@ -179,6 +179,11 @@ def file_digest(path: Path, kind: str = "sha256", *, most_bytes: int = ANY_SIZE)
         return hashlib.file_digest(file, kind).hexdigest()
 
 
+def content_of(file: str) -> str:
+    """Return the digest of a file that a setting names; what names no file here as it is."""
+    return file_digest(Path(file)) if Path(file).is_file() else file
+
+
 def first_line(error: Exception) -> str:
     """Return the first line of an error's message, or its type's name."""
     return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -33,10 +33,10 @@ from labeldp.trainers.base import (
     Seed,
     Share,
     Weight,
-    content_of,
     key,
     settings,
 )
+from labeldp.trainers.data.files import content_of
 from labeldp.trainers.settings.trainer import PlannedCharge, TrainerDefaults
 from labeldp.trainers.settings.training import (
     FewLabelsConfig,
