@@ -96,10 +96,10 @@ def _check_features(
             f"input_shape is {input_shape}, but {name} needs images (C, H, W); "
             f"{ModelName.MLP} takes any features"
         )
-    if name is ModelName.FAST_CNN and min(input_shape[1:]) < SMALLEST_SIDE:
+    if name is ModelName.FAST_CNN and min(input_shape[1:]) < _PATCH:
         raise ValueError(
             f"images have {input_shape[1]} x {input_shape[2]} pixels, but {name} looks at patches "
-            f"of {SMALLEST_SIDE} x {SMALLEST_SIDE}; take {ModelName.MLP}"
+            f"of {_PATCH} x {_PATCH}; take {ModelName.MLP}"
         )
     if (name is ModelName.TWO_BRANCH) != (cardinalities is not None):
         kind = "numbers" if cardinalities is None else "identifiers"
@@ -386,15 +386,13 @@ def _inception(*, channels: int, width: int, num_classes: int) -> nn.Module:
     )
 
 
-#: Side of the whitened patches.
+#: Side of the whitened patches; smaller images have none.
 _PATCH = 2
 #: Numbers of all patches that are in memory at once: those of 5,000 images of 32 x 32 pixels.
 _AT_ONCE = 2**26
 #: Added to the eigenvalues of the patches' covariance (pixels of variance 1): below it there is
 #: more rounding than image.
 _WHITENING = 1e-3
-#: Smaller images have no patch.
-SMALLEST_SIDE = _PATCH
 #: From this height and width on, a pooling leaves an odd last row and column out; smaller images
 #: would have nothing left.
 _SPARED = 16
@@ -409,7 +407,7 @@ _NORM_MOMENTUM = 0.4
 
 def smallest_view(side: int) -> int:
     """Return the side of the smallest crop of images of this side that FastCnn can look at."""
-    return SMALLEST_SIDE if side < _SPARED else _PATCH - 1 + 2**3
+    return _PATCH if side < _SPARED else _PATCH - 1 + 2**3
 
 
 class FastCnn(nn.Module):
@@ -471,7 +469,7 @@ class FastCnn(nn.Module):
 
     def logits(self, last: Tensor) -> Tensor:
         """Map what the last block finds to logits [B, K]."""
-        logits: Tensor = self.head(_largest(last)) / _HEAD_SCALE
+        logits: Tensor = self.head(last.amax((2, 3))) / _HEAD_SCALE
         return logits
 
     def fit_head(self, inputs: Tensor, targets: Tensor) -> None:
@@ -498,12 +496,7 @@ class FastCnn(nn.Module):
         """
         _, second, third = self.maps(x)
         quarters = functional.adaptive_avg_pool2d(second.float(), 2).flatten(1)
-        return quarters, _largest(third.float())
-
-
-def _largest(found: Tensor) -> Tensor:
-    """The maximum over all places, [B, C, H, W] to [B, C]."""
-    return found.amax((2, 3))
+        return quarters, third.float().amax((2, 3))
 
 
 def _both_signs(rows: Tensor, channels: int) -> Tensor:
