@@ -69,7 +69,7 @@ def test_pixel_statistics_are_those_of_the_training_images() -> None:
     assert public().pixels is None
 
 
-def test_the_fingerprint_is_of_everything_public_and_of_no_training_label() -> None:
+def test_the_fingerprint_is_of_everything_public() -> None:
     base = public().fingerprint
     assert len(base) == 64
     assert public(name="other").fingerprint == base
@@ -79,16 +79,6 @@ def test_the_fingerprint_is_of_everything_public_and_of_no_training_label() -> N
     changed = torch.zeros(4, 2)
     changed[3, 1] = 1e-30
     assert public(train_features=changed).fingerprint != base
-    labels = np.array([0, 1, 2, 0])
-    for train_labels in (labels, labels[::-1].copy()):
-        assert LabelledData(public=public(), train_labels=train_labels).public.fingerprint == base
-
-
-def test_training_labels_are_not_shown() -> None:
-    data = LabelledData(public=public(), train_labels=np.array([2, 1, 2, 1]))
-    for text in (repr(data), str(data), f"{data}", repr(data.public)):
-        assert "2, 1" not in text and "[2 1" not in text
-    assert "4 secret" in repr(data)
 
 
 def a_hundred() -> LabelledData:

@@ -106,12 +106,12 @@ FILLED = {"size": [1, 3, 3, 8], "whole": [4, 4, 4, 6], "day": [1, 3, 3, 5], "tol
 AT = {"size": 1, "city": 1, "member": 1}
 
 
-def by_hand() -> list[Any]:
+def test_missing_values_and_dates_become_features_by_hand() -> None:
     def number(name: str) -> list[Any]:
         values = np.array(FILLED[name], dtype=float)
         return [(values - values.mean()) / values.std(), np.arange(4) == AT.get(name, 2)]
 
-    return [
+    by_hand = [
         *number("size"),
         *number("whole"),
         *([0, 0, 1, 0], [1, 0, 0, 1], [0, 1, 0, 0]),  # Bern, Rome, missing
@@ -120,10 +120,7 @@ def by_hand() -> list[Any]:
         *number("told"),
         np.zeros(4),
     ]
-
-
-def test_missing_values_and_dates_become_features_by_hand() -> None:
-    expected = np.column_stack(by_hand())
+    expected = np.column_stack(by_hand)
     fitted = Columns.fit(HOLES)
     for rows in (HOLES, pd.DataFrame(HOLES), pd.DataFrame(HOLES).astype(object)):
         np.testing.assert_allclose(fitted(rows), expected, atol=1e-6)

@@ -19,12 +19,7 @@ from pyarrow import parquet
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.labelled_data import LabelledData, load_own
 from labeldp.trainers.data.own_data import label_numbers, own_rows
-from labeldp.trainers.data.own_files import (
-    HoldOut,
-    OwnSource,
-    describe,
-    npz_arrays,
-)
+from labeldp.trainers.data.own_files import HoldOut, OwnSource, describe, npz_arrays
 from labeldp.trainers.data.splits import held_out
 from labeldp.trainers.data.tables import csv_table, parquet_table
 from tests.trainers.data_samples import images
@@ -304,19 +299,6 @@ BAD_PAIRS: list[tuple[Any, Any, dict[str, Any], str]] = [
 ]
 
 
-def frame(**changes: Any) -> pd.DataFrame:
-    columns = {"age": range(20), "color": ["red", "green"] * 10, "member": [True, False] * 10}
-    return pd.DataFrame({**columns, **changes})
-
-
-def test_a_frame_of_numbers_and_text() -> None:
-    splits = own_rows(frame(), num_classes=2, keep=["age"])
-    assert splits.train_features.shape == (20, 1 + 2 + 2)
-    assert splits.preprocessing is not None
-    again = splits.preprocessing(frame())
-    np.testing.assert_array_equal(again, splits.train_features)
-
-
 def test_rows_are_held_out_only_on_request() -> None:
     splits = own_rows(TABLE, num_classes=2, keep=())
     assert (len(splits.train_labels), len(splits.test_labels)) == (20, 0)
@@ -326,6 +308,7 @@ def test_rows_are_held_out_only_on_request() -> None:
         OwnSource(path="a.csv", hold_out=HoldOut.NONE, hold_out_seed=5)
 
 
+FRAME = pd.DataFrame({"age": range(20), "color": ["red", "green"] * 10})
 #: Features in memory likewise.
 BAD_FEATURES: list[tuple[Any, str]] = [
     (TABLE[:, 0], r"X: features are float64 of shape \(20,\); .* X\.reshape"),
@@ -333,7 +316,7 @@ BAD_FEATURES: list[tuple[Any, str]] = [
     ([[1.0], [2.0, 3.0]] * 10, "X can't be read as an array"),
     ([["a"]] * 20, "tables must be real numbers"),
     (TABLE.astype("datetime64[s]"), "a DataFrame of dates"),
-    (frame().iloc[:, :0], "X has no column"),
+    (FRAME.iloc[:, :0], "X has no column"),
 ]
 REFUSED: list[tuple[Callable[[Path], object], str]] = [
     *((partial(from_npz, **given), words) for given, words in BAD_ARRAYS),
@@ -343,7 +326,7 @@ REFUSED: list[tuple[Callable[[Path], object], str]] = [
     ),
     *((partial(read, text=text, **said), words) for text, said, words in BAD_TEXTS),
     *((partial(read_two, features=x, labels=y, **said), words) for x, y, said, words in BAD_PAIRS),
-    (lambda _: own_rows(frame(), num_classes=2, keep=["a"]), "keep names 'a', but X"),
+    (lambda _: own_rows(FRAME, num_classes=2, keep=["a"]), "keep names 'a', but X"),
     *((lambda _, x=x: own_rows(x, num_classes=2, keep=()), words) for x, words in BAD_FEATURES),
 ]
 

@@ -3,11 +3,11 @@
 import shutil
 import tarfile
 import urllib.error
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -15,22 +15,11 @@ import torch
 from numpy.typing import NDArray
 from scipy.io import savemat
 
-from labeldp.trainers.data.catalog import (
-    DATASETS,
-    PublishedFile,
-    fetch,
-    find,
-    from_archive,
-)
+from labeldp.trainers.data.catalog import DATASETS, fetch, find, from_archive
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.data.files import DataFileError, DatasetMissing, FileRefused
 from labeldp.trainers.data.labelled_data import FeatureKind, load
-from labeldp.trainers.data.published import (
-    read_cifar_binary,
-    read_idx,
-    read_movielens,
-    read_svhn,
-)
+from labeldp.trainers.data.published import read_cifar_binary, read_idx, read_movielens, read_svhn
 from labeldp.trainers.data.splits import held_out
 from tests.real_data import real_data_root
 from tests.trainers.data_samples import (
@@ -252,20 +241,17 @@ def display(folder: Path) -> list[float]:
     return [float(each) for each in clicks]
 
 
-#: Writer, name of the file with labels, and bounds of amounts.
-SETS: dict[str, tuple[Callable[[Path], list[float]], str, tuple[float, float] | None]] = {
-    "california_housing": (housing, "cal_housing.data", (0.0, 500_001.0)),
-    "criteo_display": (display, "dac_sample.txt", None),
+#: Writer, name of the file with labels, bounds of amounts, and width: numbers, a column that marks
+#: gaps for each, and categories, the thirty most frequent of ten.
+SETS: dict[str, tuple[Callable[[Path], list[float]], str, tuple[float, float] | None, int]] = {
+    "california_housing": (housing, "cal_housing.data", (0.0, 500_001.0), 8),
+    "criteo_display": (display, "dac_sample.txt", None, 13 * 2 + 26 * 4),
 }
-
-
-#: Numbers, a column that marks gaps for each, and categories: the thirty most frequent of ten.
-WIDTHS = {"california_housing": 8, "criteo_display": 13 * 2 + 26 * 4}
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_every_row_comes_out_with_its_label(name: str, tmp_path: Path) -> None:
-    write, _, bounds = SETS[name]
+    write, _, bounds, width = SETS[name]
     labels = np.array(write(tmp_path / name))
     data, test = load(name, root=tmp_path), held_out(ROWS)
     public = data.public
@@ -280,12 +266,12 @@ def test_every_row_comes_out_with_its_label(name: str, tmp_path: Path) -> None:
         scaled = (labels[~test] - bounds[0]) / (bounds[1] - bounds[0])
         assert np.abs((data.train_labels + 0.5) / 64 - scaled).max() <= 1 / 128 + 1e-9
     rows = public.train_features.numpy()
-    assert rows.shape == ((~test).sum(), WIDTHS[name]) and np.isfinite(rows).all()
+    assert rows.shape == ((~test).sum(), width) and np.isfinite(rows).all()
 
 
 @pytest.mark.parametrize("name", SETS)
 def test_damaged_files_are_named_and_their_secrets_are_not(name: str, tmp_path: Path) -> None:
-    write, file, _ = SETS[name]
+    write, file, *_ = SETS[name]
     write(tmp_path / name)
     path = tmp_path / name / file
     lines = path.read_text().splitlines()
@@ -368,26 +354,17 @@ def test_a_missing_set_names_its_command(tmp_path: Path, monkeypatch: pytest.Mon
     assert load("mnist").public.train_features.shape == (20, 1, 28, 28)
 
 
-def replace_download(
-    monkeypatch: pytest.MonkeyPatch, name: str, *, error: Exception | None = None
-) -> list[Path]:
-    requests: list[Path] = []
-
-    def download(folder: Path, _: Sequence[PublishedFile]) -> None:
-        requests.append(folder)
-        print("a remark of the downloader")
-        if error is not None:
-            raise error
-
+def replace_download(monkeypatch: pytest.MonkeyPatch, name: str, effect: Any = None) -> Mock:
+    download = Mock(side_effect=effect)
     monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], download=download))
-    return requests
+    return download
 
 
 def test_sets_are_downloaded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     root = real_data_root("adult")
-    requests = replace_download(monkeypatch, "adult")
+    download = replace_download(monkeypatch, "adult")
     assert fetch("adult", root) == root / "adult"
-    assert not requests
+    assert not download.called
     fetch("digits")
     for name, message in (
         ("own", r"own can't be fetched.*data\.path=FILE"),
@@ -401,12 +378,15 @@ def test_sets_are_downloaded_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
 def test_failed_and_damaged_downloads_are_refused(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    error = urllib.error.URLError("no route to host")
-    requests = replace_download(monkeypatch, "mnist", error=error)
+    def fails(*_: object) -> None:
+        print("a remark of the downloader")
+        raise urllib.error.URLError("no route to host")
+
+    download = replace_download(monkeypatch, "mnist", fails)
     with pytest.raises(ValueError, match=r"MNIST/raw/train-images-idx3-ubyte.*no route") as caught:
         fetch("mnist", tmp_path / "new")
     assert str(tmp_path / "new") in str(caught.value)
-    assert requests == [tmp_path / "new"]
+    assert [call.args[0] for call in download.call_args_list] == [tmp_path / "new"]
     assert capsys.readouterr().out == "", "standard output is for results"
     write_mnist(tmp_path)
     replace_download(monkeypatch, "mnist")
@@ -432,9 +412,8 @@ def test_sets_come_with_their_digests(monkeypatch: pytest.MonkeyPatch, tmp_path:
         ("train_32x32.mat", tmp_path / "SVHN/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),
         ("test_32x32.mat", tmp_path / "SVHN/test_32x32.mat", "eb5a983be6a315427106f1b164d9cef3"),
     ]
-    came: list[Path] = []
-    kmnist = SimpleNamespace(KMNIST=lambda root, *, download: came.append(root))
+    kmnist = Mock()
     monkeypatch.setattr("torchvision.datasets", kmnist)
     with pytest.raises(ValueError, match=r"kmnist is not in .*KMNIST/raw"):
         fetch("kmnist", tmp_path)
-    assert came == [tmp_path]
+    kmnist.KMNIST.assert_called_once_with(tmp_path, download=True)

@@ -183,18 +183,6 @@ def test_an_encoder_of_labels_comes_back(classes: Any) -> None:
     assert again.transform(classes).tolist() == [0, 1]
 
 
-def changed_node(estimator: Any, tree: Any, *, field: str, to: int) -> Any:
-    """A fitted estimator with another number in the root of one of its trees."""
-    if hasattr(tree, "nodes"):
-        tree.nodes[field][0] = to
-        return estimator
-    state = tree.__getstate__()
-    nodes = state["nodes"].copy()
-    nodes[field][0] = to
-    tree.__setstate__({**state, "nodes": nodes})
-    return estimator
-
-
 @pytest.mark.parametrize(
     ("field", "to"), [("left_child", 2**40), ("right_child", 0), ("feature", 4), ("feature", -1)]
 )
@@ -202,8 +190,12 @@ def test_trees_with_indices_out_of_range_are_refused(field: str, to: int) -> Non
     forest = fitted(RandomForestClassifier(3, max_depth=3))
     boosted = fitted(HistGradientBoostingClassifier(max_iter=3))
     own = {"left_child": "left", "right_child": "right", "feature": "feature_idx"}[field]
-    changed_node(forest, forest.estimators_[1].tree_, field=field, to=to)
-    changed_node(boosted, boosted._predictors[1][0], field=own, to=to % 2**32)
+    tree = forest.estimators_[1].tree_
+    state = tree.__getstate__()
+    nodes = state["nodes"].copy()
+    nodes[field][0] = to
+    tree.__setstate__({**state, "nodes": nodes})
+    boosted._predictors[1][0].nodes[own][0] = to % 2**32
     for estimator in (forest, boosted):
         data = np.frombuffer(skops.io.dumps(estimator), np.uint8)
         with pytest.raises(ValueError, match="indices that are out of range"):

@@ -81,12 +81,8 @@ def some_images(count: int = 20, *, side: int = 12, seed: int = 0) -> NDArray[np
     return generator.integers(0, 256, size=(count, 3, side, side), dtype=np.uint8)
 
 
-def embedded(source: Path | str, out: Path, address: str = SMALL, **options: Any) -> dict[str, Any]:
-    """Embed; options of the encoder begin with `encoder_`."""
-    of_encoder = {
-        key.removeprefix("encoder_"): options.pop(key)
-        for key in list(options)
-        if key.startswith("encoder_")
-    }
-    request = EncoderRequest(address=address, **of_encoder)
-    return embed(str(source), out, request, batch_size=8, **options)
+def embedded(
+    source: Path | str, out: Path, address: str = SMALL, *, replace: bool = False, **encoder: Any
+) -> dict[str, Any]:
+    request = EncoderRequest(address=address, **encoder)
+    return embed(str(source), out, request, batch_size=8, replace=replace)

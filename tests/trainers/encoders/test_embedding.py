@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -23,12 +24,7 @@ from labeldp.trainers.data.files import DataFileError, DatasetMissing
 from labeldp.trainers.data.labelled_data import LabelledData, labelled, load, load_own
 from labeldp.trainers.data.own_data import with_embeddings
 from labeldp.trainers.data.own_files import OwnSource
-from labeldp.trainers.data.splits import (
-    League,
-    checked_record,
-    digest_of_images,
-    record_place,
-)
+from labeldp.trainers.data.splits import League, checked_record, digest_of_images, record_place
 from labeldp.trainers.encoders.embedding import CACHE, cache_folder, load_encoder, publicly_trained
 from labeldp.trainers.encoders.encoder import (
     EncoderRequest,
@@ -53,10 +49,7 @@ def images(tmp_path: Path) -> Path:
     return tmp_path / "images.npy"
 
 
-@pytest.mark.parametrize(
-    "change",
-    [{"encoder_seed": 1}, {"encoder_image_size": 9}, {"address": f"{ROOM}:large"}],
-)
+@pytest.mark.parametrize("change", [{"seed": 1}, {"image_size": 9}, {"address": f"{ROOM}:large"}])
 @pytest.mark.parametrize("name", ["small", "drawn"])
 def test_vectors_are_kept_by_default(
     images: Path, tmp_path: Path, change: dict[str, Any], name: str
@@ -72,8 +65,8 @@ def test_vectors_are_kept_by_default(
 
 def test_corrected_statements_of_origin_are_kept(images: Path, tmp_path: Path) -> None:
     out = tmp_path / "x.npy"
-    first = embedded(images, out, encoder_no_outside_data=True)
-    again = embedded(images, out, encoder_trained_on="ImageNet", encoder_trained_by="Meta")
+    first = embedded(images, out, no_outside_data=True)
+    again = embedded(images, out, trained_on="ImageNet", trained_by="Meta")
     assert again["cached"] and again["sha256"] == first["sha256"]
     assert (first["league"], again["league"]) == ("none", "public-encoder")
     record = checked_record(out)
@@ -102,7 +95,7 @@ def test_other_images_and_other_files_are_refused(images: Path, tmp_path: Path) 
         ("not_finite", {}, "makes of image 0 a vector with NaN or inf"),
         ("one_vector", {}, "returns 1 vectors for 8 images"),
         ("of_its_batch", {}, "makes 4 numbers of image 16, and 8 of image 0; .*--image-size N"),
-        ("small", {"encoder_image_size": 2}, r"fails on a batch of shape .*--image-size N"),
+        ("small", {"image_size": 2}, r"fails on a batch of shape .*--image-size N"),
     ],
 )
 def test_bad_vectors_leave_nothing(
@@ -134,7 +127,7 @@ def test_a_folder_is_read_by_path_and_leaves_a_list_of_its_rows(
     assert (third.numpy() == some_images(1, side=6)[0]).all()
     digest = source.digest()
     assert image_source(str(folder)).digest() == digest
-    found = embedded(folder, tmp_path_factory.mktemp("out") / "x.npy", encoder_image_size=8)
+    found = embedded(folder, tmp_path_factory.mktemp("out") / "x.npy", image_size=8)
     assert found["names"] is not None
     assert Path(found["names"]).read_text() == "a/1.jpg\na/2.PNG\nb/1.png\n"
     assert Path(found["names"]).stat().st_mode & 0o077 == 0  # folders may be called after classes
@@ -187,27 +180,15 @@ def test_sources_without_images_are_refused(folder: Path) -> None:
 LEARNED, TRAIN, TEST = 250, 200, 60
 PUBLIC = ("--encoder", "pretrained:cifar100", "--public-labels")
 CPU = Performance(device=Device.CPU)
-Images = tuple[NDArray[np.uint8], NDArray[np.int64]]
 
 
-def colors(count: int, seed: int) -> Images:
+def colors(count: int, seed: int) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Images [N, 3, 32, 32] of ten colors, and which."""
     generator = np.random.default_rng(seed)
     labels = generator.integers(0, 10, count)
     palette = np.random.default_rng(5).integers(0, 200, (10, 3))
     noise = generator.integers(0, 56, (count, 3, 32, 32))
     return (palette[labels][:, :, None, None] + noise).astype(np.uint8), labels
-
-
-def written(root: Path, learned: Images, private: Images) -> None:
-    (images, fine), (own, labels) = learned, private
-    for part in ("train", "test"):
-        file = root / "cifar-100-binary" / f"{part}.bin"
-        write_cifar_binary(file, images, fine // 5, fine)
-    folder = root / "cifar-10-batches-bin"
-    for number, rows in enumerate(np.array_split(np.arange(TRAIN), 5), start=1):
-        write_cifar_binary(folder / f"data_batch_{number}.bin", own[rows], labels[rows])
-    write_cifar_binary(folder / "test_batch.bin", own[TRAIN:], labels[TRAIN:])
 
 
 @pytest.fixture(autouse=True)
@@ -218,7 +199,14 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    written(Path("data"), colors(LEARNED, 1), colors(TRAIN + TEST, 2))
+    images, fine = colors(LEARNED, 1)
+    for part in ("train", "test"):
+        write_cifar_binary(Path(f"data/cifar-100-binary/{part}.bin"), images, fine // 5, fine)
+    own, labels = colors(TRAIN + TEST, 2)
+    folder = Path("data/cifar-10-batches-bin")
+    for number, rows in enumerate(np.array_split(np.arange(TRAIN), 5), start=1):
+        write_cifar_binary(folder / f"data_batch_{number}.bin", own[rows], labels[rows])
+    write_cifar_binary(folder / "test_batch.bin", own[TRAIN:], labels[TRAIN:])
     monkeypatch.setenv("LABELDP_DATA", "data")
 
 
@@ -227,14 +215,10 @@ def of_cifar(out: str) -> tuple[dict[str, Any], Sequence[str]]:
     return json.loads(found), progress.splitlines()
 
 
-def stop(self: object) -> None:
-    """In place of an epoch of training."""
-    raise KeyboardInterrupt
-
-
 def test_vectors_of_private_images(small: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """An interrupted call leaves nothing, and a second one trains nothing."""
     with monkeypatch.context() as patch:
+        stop = Mock(side_effect=KeyboardInterrupt)
         patch.setattr("labeldp.trainers.models.learner.Training.epoch", stop)
         code, _, err = run("embed", "cifar10", *PUBLIC, "-o", "x.npy")
     assert code == ExitCode.INTERRUPTED and err.endswith("interrupted\n")
@@ -364,8 +348,10 @@ def digits(file: Path, *, limit: int | None = None) -> LabelledData:
     return labelled("digits", splits, limit=limit)
 
 
-def vectors(rows: int = DIGITS) -> NDArray[np.float32]:
-    return np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+def vectors(rows: int = DIGITS, *, value: float = 0.0) -> NDArray[np.float32]:
+    found = np.random.default_rng(0).normal(size=(rows, 5)).astype(np.float32)
+    found[1500, 2] = value
+    return found
 
 
 def test_a_data_sets_images_become_vectors_and_labels_stay(tmp_path: Path) -> None:
@@ -397,23 +383,17 @@ def test_vectors_of_other_images_or_of_another_file_are_refused(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("matrix", "message"),
     [
-        ({"rows": 1796}, "holds 1,796 vectors, but digits has 1,438 training and 359 testing"),
-        ({"nan": np.nan}, r"row 1500, column 2 is nan"),
-        ({"nan": np.inf, "dtype": np.float16}, "is inf.*half precision ends at 65,504"),
-        ({"dtype": np.int64}, "holds int64 of shape"),
-        ({"ndim": 3}, r"holds float32 of shape \(1797, 5, 1\)"),
+        (vectors(1796), "holds 1,796 vectors, but digits has 1,438 training and 359 testing"),
+        (vectors(value=np.nan), r"row 1500, column 2 is nan"),
+        (vectors(value=np.inf).astype(np.float16), "is inf.*half precision ends at 65,504"),
+        (vectors().astype(np.int64), "holds int64 of shape"),
+        (vectors()[..., None], r"holds float32 of shape \(1797, 5, 1\)"),
     ],
 )
-def test_an_encoder_without_a_vector_per_row_is_refused(
-    change: dict[str, Any], message: str
-) -> None:
-    matrix = vectors(change.get("rows", DIGITS))
-    if "nan" in change:
-        matrix[1500, 2] = change["nan"]
-    matrix = matrix[..., None] if "ndim" in change else matrix
-    np.save("x.npy", matrix.astype(change.get("dtype", np.float32)))
+def test_an_encoder_without_a_vector_per_row_is_refused(matrix: NDArray[Any], message: str) -> None:
+    np.save("x.npy", matrix)
     with pytest.raises(ValueError, match=message):
         digits(Path("x.npy"))
 
@@ -443,10 +423,10 @@ def own(folder: Path) -> LabelledData:
 def test_own_features_pick_up_what_lies_beside(tmp_path: Path) -> None:
     for name, rows in (("x", 20), ("t", 8)):
         np.save(tmp_path / f"{name}-images.npy", some_images(rows, seed=rows))
-        embedded(tmp_path / f"{name}-images.npy", tmp_path / f"{name}.npy", encoder_seed=4)
+        embedded(tmp_path / f"{name}-images.npy", tmp_path / f"{name}.npy", seed=4)
     found = own(tmp_path).public
     assert found.provenance.league is League.PUBLIC_ENCODER and found.provenance.weights
-    other = embedded(tmp_path / "t-images.npy", tmp_path / "t.npy", encoder_seed=5, replace=True)
+    other = embedded(tmp_path / "t-images.npy", tmp_path / "t.npy", seed=5, replace=True)
     assert other["rows"] == 8
     with pytest.raises(DataFileError, match="or with other weights"):
         own(tmp_path)

@@ -50,14 +50,7 @@ IMAGES = torch.randint(
 )
 TINY = SelfSupervisedConfig(width=2, projection=8, epochs=3, batch_size=16)
 #: Small enough for seconds, large enough to learn.
-DIGITS = SelfSupervisedConfig(
-    width=8,
-    projection=64,
-    epochs=8,
-    batch_size=64,
-    crop=7,
-    flip=False,
-)
+DIGITS = SelfSupervisedConfig(width=8, projection=64, epochs=8, batch_size=64, crop=7, flip=False)
 
 
 def started(config: SelfSupervisedConfig = TINY, images: Tensor = IMAGES) -> Pretraining:

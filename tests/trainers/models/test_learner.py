@@ -4,6 +4,7 @@ import json
 import math
 from dataclasses import replace
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -12,7 +13,6 @@ from torch import nn
 from torch.nn import functional
 
 from labeldp.trainers.base import ModelName
-from labeldp.trainers.data.labelled_data import PublicData
 from labeldp.trainers.models import learner as learners
 from labeldp.trainers.models import networks
 from labeldp.trainers.models.learner import CropAndFlip, OnLabels
@@ -68,18 +68,13 @@ QUICK = LearnerConfig(
 )
 
 
-def a_learner(config: LearnerConfig = QUICK) -> OnLabels:
+def a_learner(config: LearnerConfig, performance: Performance = ON_CPU) -> OnLabels:
     data, labels = small_images(channels=3)
-    return OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)
+    return OnLabels(config, labels=labels, data=data, seed=0, performance=performance)
 
 
 def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[torch.Tensor] = []
-
-    def normalize(batch: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
-        seen.append(batch)
-        return batch.float()
-
+    normalize = Mock(side_effect=lambda batch, *_: batch.float())
     monkeypatch.setattr(learners, "normalize", normalize)
     config = replace(
         QUICK, batch_size=400, epochs=2, recipe=replace(EVERY_STEP, crop=0, mirrored=False)
@@ -87,6 +82,7 @@ def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) ->
     data, learner = small_images(channels=3)[0], a_learner(config)
     for _ in range(2):
         learner.epoch()
+    seen = [call.args[0] for call in normalize.call_args_list]
     shown = [{tuple(row.flatten().tolist()) for row in batch} for batch in seen]
     plain = [tuple(row.flatten().tolist()) for row in data.train_features]
     mirrored = [tuple(row.flatten().tolist()) for row in data.train_features.flip(3)]
@@ -97,16 +93,12 @@ def test_an_alternating_flip_shows_both_ways(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_cutout_hides_one_square_of_each_image_as_the_mean(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[torch.Tensor] = []
-
-    def looked_at(network: nn.Module, inputs: torch.Tensor, how: Performance) -> torch.Tensor:
-        seen.append(inputs)
-        return logits_of(network, inputs, how)
-
+    looked_at = Mock(wraps=logits_of)
     monkeypatch.setattr(learners, "logits_of", looked_at)
     config = replace(QUICK, recipe=Recipe(crop=0, flip=Flip.NONE, cutout=3))
     a_learner(config).epoch()
-    hidden = (seen[0] == 0).all(1)
+    _, inputs, _ = looked_at.call_args_list[0].args
+    hidden = (inputs == 0).all(1)
     height, width = hidden.shape[1:]
     for image in hidden:
         rows, columns = torch.where(image)
@@ -127,12 +119,11 @@ def test_cutout_hides_one_square_of_each_image_as_the_mean(monkeypatch: pytest.M
 @pytest.mark.parametrize("model", [ModelName.RESNET18_V2, ModelName.INCEPTION])
 def test_the_papers_networks_learn_small_images_under_cutout(model: ModelName) -> None:
     """Small forms of the tables that need a GPU; other tests train the other networks."""
-    data, labels = small_images()
     recipe = Recipe(crop=1, flip=Flip.NONE, cutout=3)
     config = LearnerConfig(
         model=model, width=8, epochs=6, batch_size=20, augment=True, recipe=recipe
     )
-    learner = OnLabels(config, labels=labels, data=data, seed=0, performance=ON_CPU)
+    learner = a_learner(config)
     for _ in range(config.epochs):
         learner.epoch()
     assert learner.evaluate() > 0.6  # a third by chance
@@ -317,13 +308,9 @@ def test_the_first_layer_whitens_patches(
     # Neighboring pixels are alike; the variance is near 1.
     noise = torch.randn(60, channels, 16, 16, generator=torch.Generator().manual_seed(0))
     network, images = built((channels, 16, 16)), 3 * functional.avg_pool2d(noise, 3, 1, 1)
-    sizes: list[int] = []
-
-    def normalized(some: torch.Tensor) -> torch.Tensor:
-        sizes.append(4 * some.numel())
-        return some
-
+    normalized = Mock(side_effect=lambda some: some)
     network.fit_first(images, normalized)
+    sizes = [4 * call.args[0].numel() for call in normalized.call_args_list]
     assert max(sizes) <= max(at_once, 4 * images[0].numel()) and sum(sizes) == 4 * images.numel()
     answers = functional.conv2d(images, network.filters).transpose(0, 1).flatten(1)
     half = 4 * channels
@@ -367,16 +354,11 @@ def test_a_network_without_a_linear_layer_gets_the_fix() -> None:
 
 # predictors: what is handed over is what predicts; arrays that don't fit are refused.
 
-IMAGES = NetworkSettings(model=ModelName.SMALL_CNN, input_shape=(1, 12, 12), num_classes=3, width=4)
-
-
-def a_network() -> tuple[PublicData, NetworkPredictor]:
-    data, _ = small_images()
-    return data, NetworkPredictor(network=IMAGES.seeded(0), settings=IMAGES, pixels=data.pixels)
-
 
 def test_weights_beyond_all_bounds_are_reported() -> None:
-    data, predictor = a_network()
+    data, _ = small_images()
+    settings = NetworkSettings.for_data(data, model=ModelName.SMALL_CNN, width=4)
+    predictor = NetworkPredictor(network=settings.seeded(0), settings=settings, pixels=data.pixels)
     with torch.no_grad():
         list(predictor.network.parameters())[-1].fill_(math.inf)
     with pytest.raises(TrainingDiverged, match=r"200 of 200 rows: .*lower learning_rate"):

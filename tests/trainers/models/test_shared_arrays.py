@@ -5,9 +5,9 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 
@@ -18,14 +18,6 @@ FORK = multiprocessing.get_context("fork")
 
 def place_in(folder: Path, **key: object) -> dict[str, Any]:
     return {"folder": folder, "name": "numbers", "key": key}
-
-
-def counting(made: list[int], arrays: Arrays) -> Callable[[], Arrays]:
-    def make() -> Arrays:
-        made.append(1)
-        return arrays
-
-    return make
 
 
 def several() -> Arrays:
@@ -39,11 +31,10 @@ def several() -> Arrays:
 
 
 def test_readers_see_the_computed_bits(tmp_path: Path) -> None:
-    made: list[int] = []
-    first = made_once(counting(made, several()), **place_in(tmp_path))
-    second = made_once(counting(made, several()), **place_in(tmp_path))
-    assert made == [1]
-    for found in (first, second):
+    make = Mock(side_effect=several)
+    twice = [made_once(make, **place_in(tmp_path)) for _ in range(2)]
+    assert make.call_count == 1
+    for found in twice:
         for one, other in zip(several(), found, strict=True):
             assert one.dtype == other.dtype and one.tobytes() == other.tobytes()
             assert one.shape == other.shape
@@ -54,35 +45,32 @@ def test_readers_see_the_computed_bits(tmp_path: Path) -> None:
 
 def test_other_and_half_written_arrays_are_made_anew(tmp_path: Path) -> None:
     made_once(several, **place_in(tmp_path, seed=1))
-    made: list[int] = []
+    make = Mock(side_effect=several)
     for file in ("other", "00.npy"):
         for whole in tmp_path.glob(f"*/{file}"):  # the first is written last
             whole.unlink()
-        made_once(counting(made, several()), **place_in(tmp_path, seed=1))
-        made_once(counting(made, several()), **place_in(tmp_path, seed=2))
-    assert made == [1, 1, 1]
+        made_once(make, **place_in(tmp_path, seed=1))
+        made_once(make, **place_in(tmp_path, seed=2))
+    assert make.call_count == 2 + 1
 
 
 def test_a_folder_that_cannot_be_used_costs_time_only(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    made: list[int] = []
+    make = Mock(side_effect=several)
     for _ in range(2):
-        made_once(counting(made, several()), **place_in(tmp_path / "file" / "below"))
-    assert made == [1, 1]
-
-
-def never_done(folder: Path, begun: Any) -> None:
-    def make() -> Arrays:
-        begun.set()
-        time.sleep(600)
-        return (np.arange(5),)
-
-    made_once(make, **place_in(folder))
+        made_once(make, **place_in(tmp_path / "file" / "below"))
+    assert make.call_count == 2
 
 
 def test_a_waiting_process_replaces_a_dead_one_within_its_limit(tmp_path: Path) -> None:
     begun = FORK.Event()
-    other = FORK.Process(target=never_done, args=(tmp_path, begun))
+
+    def never_done() -> Arrays:
+        begun.set()
+        time.sleep(600)
+        return ()
+
+    other = FORK.Process(target=made_once, args=[never_done], kwargs=place_in(tmp_path))
     other.start()
     try:
         assert begun.wait(120)

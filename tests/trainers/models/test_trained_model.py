@@ -10,13 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from labeldp.trainers.models.trained_model import (
-    ARRAYS,
-    DESCRIPTION,
-    ModelFileError,
-    TrainedModel,
-    load_model,
-)
+from labeldp.trainers.models.trained_model import ARRAYS, DESCRIPTION, ModelFileError, load_model
 from tests.platform.sweep.examples import mode
 from tests.source_tree import ROOT
 from tests.trainers.trained_examples import examples, small_model
@@ -82,10 +76,11 @@ def test_facts_and_files(tmp_path: Path) -> None:
     assert set(chosen) <= {"small", "middling", "large"}
 
 
-def written(folder: Path) -> tuple[TrainedModel, dict[str, Any]]:
+def written(folder: Path) -> dict[str, Any]:
     model, _ = small_model()
     model.save(folder)
-    return model, json.loads((folder / DESCRIPTION).read_text())
+    content: dict[str, Any] = json.loads((folder / DESCRIPTION).read_text())
+    return content
 
 
 def test_a_folder_without_a_model_says_what_a_model_is(tmp_path: Path) -> None:
@@ -111,7 +106,7 @@ def test_a_folder_without_a_model_says_what_a_model_is(tmp_path: Path) -> None:
 def test_bad_descriptions_are_refused(
     tmp_path: Path, changes: dict[str, Any], message: str
 ) -> None:
-    _, content = written(tmp_path)
+    content = written(tmp_path)
     (tmp_path / DESCRIPTION).write_text(json.dumps({**content, **changes}))
     with pytest.raises(ModelFileError, match=message):
         load_model(tmp_path)
@@ -135,7 +130,7 @@ def test_damaged_files_are_refused(tmp_path: Path, name: str, damage: str) -> No
 
 def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: Path) -> None:
     """Sizes are compared before memory is allocated."""
-    _, content = written(tmp_path)
+    content = written(tmp_path)
     content["architecture"]["width"] = 10**15
     (tmp_path / DESCRIPTION).write_text(json.dumps(content))
     with pytest.raises(ModelFileError, match="holds no complete model"):
@@ -154,8 +149,6 @@ def test_a_description_can_not_make_a_network_larger_than_its_arrays(tmp_path: P
 )
 def test_noise_makes_it_private(noise: str, epsilon: float, private: bool, tmp_path: Path) -> None:
     """Older versions wrote `private: true` for noise that anyone with its seed draws again."""
-    small_model()[0].save(tmp_path)
-    described = json.loads((tmp_path / DESCRIPTION).read_text())
-    described |= {"noise": noise, "epsilon": epsilon, "private": True}
+    described = written(tmp_path) | {"noise": noise, "epsilon": epsilon, "private": True}
     (tmp_path / DESCRIPTION).write_text(json.dumps(described))
     assert load_model(tmp_path).facts["private"] is private

@@ -25,7 +25,7 @@ from labeldp.trainers.settings.training import (
     Recipe,
     TrainingDiverged,
 )
-from tests.trainers.models.test_learner import QUICK
+from tests.trainers.models.test_learner import QUICK, a_learner
 from tests.trainers.small_data import FEW_LABELS, ON_CPU, digits, small_images, trained
 
 
@@ -61,8 +61,7 @@ def recorder(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def after_two_epochs(config: LearnerConfig, performance: Performance) -> dict[str, Tensor]:
-    data, labels = small_images(channels=3)
-    learner = OnLabels(config, labels=labels, data=data, seed=0, performance=performance)
+    learner = a_learner(config, performance)
     for _ in range(2):
         learner.epoch()
     assert learner._average is not None
@@ -124,9 +123,7 @@ def test_the_last_epoch_gives_the_memory_of_a_recording_back(
     recorder: StandIn, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given: list[int] = []
-    data, labels = small_images(channels=3)
-    how: dict[str, Any] = {"data": data, "seed": 0, "performance": ON_CPU}
-    learner = OnLabels(replace(QUICK, epochs=2), labels=labels, **how)
+    learner = a_learner(replace(QUICK, epochs=2))
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: given.append(learner.epoch_number))
     for _ in range(2):
         assert not given

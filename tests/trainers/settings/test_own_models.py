@@ -89,21 +89,17 @@ def a_model(config: Any) -> TrainedModel:
     )
 
 
-FIXMATCH: dict[str, Any] = {"steps_per_epoch": 2, "batch_size": 8, "padding": 1}
+FIXMATCH = FixMatchConfig(model=OWN, epochs=1, steps_per_epoch=2, batch_size=8, padding=1)
+STUDENTS = [
+    StudentConfig(kind=StudentKind.NETWORK, network=LearnerConfig(**QUICK)),
+    StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=FIXMATCH),
+]
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes"),
-    [(AlibiConfig, {}), (LearnerConfig, {}), (FixMatchConfig, {**FIXMATCH, "epochs": 1})],
+    "config", [AlibiConfig(**QUICK), *(replace(FORESTS, student=each) for each in STUDENTS)]
 )
-def test_every_trainer_takes_it(kind: Any, changes: dict[str, Any], here: Path) -> None:
-    config = kind(**{**QUICK, **changes})
-    if kind is LearnerConfig:
-        student = StudentConfig(kind=StudentKind.NETWORK, network=config)
-        config = replace(FORESTS, student=student)
-    elif kind is FixMatchConfig:
-        student = StudentConfig(kind=StudentKind.FIXMATCH, fixmatch=config)
-        config = replace(FORESTS, student=student)
+def test_every_trainer_takes_it(config: Any, here: Path) -> None:
     model = a_model(config)
     model.save(here / "model")
     rows = small_images(examples=200, side=8)[0].test_features.numpy()
