@@ -395,18 +395,16 @@ def test_failed_and_damaged_downloads_are_refused(
 
 
 def test_sets_come_with_their_digests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    requests: list[tuple[str, Path, str | None]] = []
-
-    def download(url: str, root: Path, *, filename: str, md5: str | None) -> None:
-        requests.append((url, root / filename, md5))
-        write_adult(tmp_path)
-
+    download = Mock(side_effect=lambda *_, **__: write_adult(tmp_path))
     monkeypatch.setattr("torchvision.datasets.utils.download_url", download)
     with pytest.raises(ValueError, match=r"adult\.data has"):
         fetch("adult", tmp_path)
     with pytest.raises(ValueError, match=r"train_32x32\.mat is missing"):
         fetch("svhn", tmp_path)
-    assert [(url.rsplit("/", 1)[1], path, md5) for url, path, md5 in requests] == [
+    assert [
+        (url.rsplit("/", 1)[1], folder / how["filename"], how["md5"])
+        for (url, folder), how in download.call_args_list
+    ] == [
         ("adult.data", tmp_path / "adult/adult.data", "5d7c39d7b8804f071cdd1f2a7c460872"),
         ("adult.test", tmp_path / "adult/adult.test", "35238206dfdf7f1fe215bbb874adecdc"),
         ("train_32x32.mat", tmp_path / "SVHN/train_32x32.mat", "e26dedcc434d2e4c54c9b2d4a06d8373"),

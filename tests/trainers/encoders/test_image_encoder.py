@@ -266,18 +266,15 @@ def test_a_network_starts_from_an_encoder_of_the_same_images(
     config.check_data(data)
     monkeypatch.chdir("/")  # a trial runs elsewhere
     assert config.encoder == file == PriorSettings(source=PriorSource.MOMENTS, encoder=file).encoder
-    started = OnLabels(
-        config, labels=np.arange(48) % 4, data=data, seed=0, performance=CPU
-    ).network.state_dict()
+    given: dict[str, Any] = {"labels": np.arange(48) % 4, "data": data, "seed": 0}
+    started = OnLabels(config, **given, performance=CPU).network.state_dict()
     weights = build(Path(file)).network.state_dict()
     assert set(started) - set(weights) == {"head.weight"}
     assert all(torch.equal(started[name], value) for name, value in weights.items())
     with pytest.raises(WeightsRefused, match=r"fast_cnn of width 2, and the trial's is .* width 3"):
         replace(config, width=3).check_data(data)
     with pytest.raises(WeightsRefused, match="of width 3"):  # also by who asks nobody first
-        OnLabels(
-            replace(config, width=3), labels=np.arange(48) % 4, data=data, seed=0, performance=CPU
-        )
+        OnLabels(replace(config, width=3), **given, performance=CPU)
     with pytest.raises(WeightsRefused, match="the trial's is small_cnn of width 16"):
         replace(config, model=ModelName.SMALL_CNN, width=None).check_data(data)
     other = replace(data, train_features=IMAGES.flip(0))

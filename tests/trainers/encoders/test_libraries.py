@@ -5,6 +5,7 @@ import sys
 import urllib.error
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -59,9 +60,7 @@ def test_weights_of_a_file_trained_for_other_classes(tmp_path: Path) -> None:
 
 
 def test_a_failed_download_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    def nowhere(*_: object, **__: object) -> None:
-        raise urllib.error.URLError("Name or service not known")
-
+    nowhere = Mock(side_effect=urllib.error.URLError("Name or service not known"))
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     monkeypatch.setattr("torchvision.models._api.load_state_dict_from_url", nowhere)
     with pytest.raises(WeightsRefused, match=r"fetch http.*resnet18-f37072fd.pth .* --weights F"):

@@ -1,15 +1,14 @@
 """Arrays in files: made once and read by all to the bit."""
 
 import multiprocessing
-import os
-import signal
-import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
 
 import numpy as np
+import pytest
 
 from labeldp.trainers.models.features import Arrays, made_once
 
@@ -78,17 +77,12 @@ def test_a_waiting_process_replaces_a_dead_one_within_its_limit(tmp_path: Path) 
         assert made_once(several, **place_in(tmp_path), patience=0.3)
         (written,) = tmp_path.glob("*/00.npy")
         written.unlink()
-        found: list[Arrays] = []
-        waiting = threading.Thread(
-            target=lambda: found.append(made_once(several, **place_in(tmp_path)))
-        )
-        waiting.start()
-        waiting.join(0.7)
-        assert waiting.is_alive(), "it waits for the other process"
-        assert other.pid is not None
-        os.kill(other.pid, signal.SIGKILL)
-        waiting.join(60)
-        assert found and found[0][0].tobytes() == several()[0].tobytes()
+        with ThreadPoolExecutor() as pool:
+            waiting = pool.submit(made_once, several, **place_in(tmp_path))
+            with pytest.raises(TimeoutError):  # it waits for the other process
+                waiting.result(0.7)
+            other.kill()
+            assert waiting.result(60)[0].tobytes() == several()[0].tobytes()
     finally:
         other.kill()
         other.join()
