@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from labeldp.platform.records.progress import Steps
 from labeldp.platform.records.tracking_address import check_file, default_uri
-from labeldp.platform.settings.configuration import DataSettings, EvaluationSettings
+from labeldp.platform.settings.configuration import TrialConfig
 from labeldp.platform.settings.sweep import Sweep, SweepOptions, ensembles_of
 from labeldp.platform.sweep.plan import Plan, as_on_disk, plan_sweep, prepare
 from labeldp.platform.vault.signing import sign_folder, signing_key
@@ -58,9 +58,7 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
     sized, trials = prepare(sweep, options)
     # A new store is opened beside Ray's start, too late to refuse its address.
     check_file(options.tracking_uri or default_uri(options.results.absolute()))
-    first = trials[0].config
-    cache = options.shared_folder / "features"
-    data = load_data(first.data, evaluation=first.evaluation, cache=cache)
+    data = load_data(trials[0].config, cache=options.shared_folder / "features")
     public = data.public
     for trainer in dict.fromkeys(trial.config.trainer for trial in trials):
         trainer.check_data(public)
@@ -85,25 +83,19 @@ def check(sweep: Sweep, options: SweepOptions) -> tuple[Plan, LabelledData]:
     return plan, data
 
 
-def load_data(
-    settings: DataSettings,
-    *,
-    evaluation: EvaluationSettings | None = None,
-    cache: Path | None = None,
-) -> LabelledData:
-    """Load a data set, compute the features that the settings name, hold labels out.
+def load_data(config: TrialConfig, *, cache: Path | None = None) -> LabelledData:
+    """Load a trial's data set, compute the features that it names, hold labels out.
 
     `cache` keeps computed features; None computes them anew.
     """
-    splits = as_on_disk(settings)
-    loaded = labelled(settings.name, splits, limit=settings.limit)
+    settings = config.data
+    loaded = labelled(settings.name, as_on_disk(settings), limit=settings.limit)
     if settings.features is not FeatureSet.AS_THEY_ARE:
         how = image_features(settings.features)
         loaded = replace(loaded, public=described_by_features(loaded.public, how, folder=cache))
-    if cache is not None:  # priors may compute features of their own
-        loaded = replace(loaded, public=replace(loaded.public, features_folder=cache))
-    evaluation = evaluation or EvaluationSettings()
-    share = evaluation.share(has_test_split=loaded.public.has_test_split)
+    # Priors may compute features of their own.
+    loaded = replace(loaded, public=replace(loaded.public, features_folder=cache))
+    share = config.evaluation.share(has_test_split=loaded.public.has_test_split)
     if share is None:
         return loaded
-    return set_aside(loaded, share=share, seed=evaluation.held_out_seed)
+    return set_aside(loaded, share=share, seed=config.evaluation.held_out_seed)

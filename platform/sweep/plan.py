@@ -29,7 +29,6 @@ from labeldp.platform.settings.configuration import (
     ConfigurationError,
     DataSettings,
     Estimate,
-    EvaluationSettings,
     TrialConfig,
     default_epsilon,
 )
@@ -443,12 +442,10 @@ def count_note(trials: Sequence[PlannedTrial], *, held_out: int) -> str:
     )
 
 
-def size_of_data(
-    settings: DataSettings, *, evaluation: EvaluationSettings, splits: Splits
-) -> DataSize:
-    """Count the data that the settings name, as they are on the disk."""
-    size = size_of(settings.name, splits, limit=settings.limit)
-    share = evaluation.share(has_test_split=size.has_test_split)
+def size_of_data(config: TrialConfig, splits: Splits) -> DataSize:
+    """Count the data of a trial, as they are on the disk."""
+    size = size_of(config.data.name, splits, limit=config.data.limit)
+    share = config.evaluation.share(has_test_split=size.has_test_split)
     held_out = 0 if share is None else held_out_count(size.num_labels, share=share)
     return replace(size, num_labels=size.num_labels - held_out, held_out=held_out)
 
@@ -593,7 +590,7 @@ def plan_of(sweep: Sweep, options: SweepOptions) -> PlanResult:
     unfit: list[ValueError | OSError | CannotFit] = []
     with _noting(unfit):
         splits = as_on_disk(first.data)
-        size = size_of_data(first.data, evaluation=first.evaluation, splits=splits)
+        size = size_of_data(first, splits)
         check_fit(prepared[1], splits)
     known = plan_sweep(options, prepared, size)
     trials = known.trials

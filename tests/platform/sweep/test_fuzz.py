@@ -92,11 +92,11 @@ def sandbox(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sandbox]:
         patch.chdir(box.inputs)
         patch.setattr(open_sweep, "_tracking", _stop)
         load = driver.load_data
-        digits = load(SWEEP.base.data)
+        digits = load(SWEEP.base)
         patch.setattr(
             driver,
             "load_data",
-            lambda data, **where: digits if data == SWEEP.base.data else load(data, **where),
+            lambda config, **how: digits if config.data == SWEEP.base.data else load(config, **how),
         )
         yield box
     assert box.strays == []

@@ -267,9 +267,9 @@ def test_counts_are_those_of_the_data_that_a_sweep_loads(
         features = np.arange(200, dtype=np.float32).reshape(100, 2)
         np.savez(tmp_path / "mine.npz", features=features, labels=np.arange(100) % 3)
         settings = replace(settings, path=str(tmp_path / "mine.npz"))
-    evaluation = EvaluationSettings(held_out_share=share)
-    size = size_of_data(settings, evaluation=evaluation, splits=as_on_disk(settings))
-    data = load_data(settings, evaluation=evaluation)
+    config = TrialConfig(data=settings, evaluation=EvaluationSettings(held_out_share=share))
+    size = size_of_data(config, as_on_disk(settings))
+    data = load_data(config)
     held_out = 0 if data.held_out_labels is None else len(data.held_out_labels)
     assert (size.num_labels, size.held_out) == (len(data.train_labels), held_out)
     assert size.num_classes == data.public.num_classes
@@ -295,7 +295,7 @@ def test_data_that_settings_do_not_fit_are_refused(settings: DataSettings, messa
 def test_embeddings_stand_for_a_set_with_a_name_and_change_a_trial(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.random.default_rng(0).normal(size=(1797, 3)))
     config = with_changes(TrialConfig(), {"data.embeddings": str(tmp_path / "x.npy")})
-    public = load_data(config.data).public
+    public = load_data(config).public
     assert public.train_features.shape == (1438, 3)
     assert public.provenance.league is League.NOT_STATED
     changed = config_hash(config, data_fingerprint="f")
@@ -384,7 +384,7 @@ PATE = {"method": "pate", "trainer.ensemble.queries": 100, "trainer.answers": 50
         ({"trainer.model": "small_cnn"}, "small_cnn needs images"),
         ({"trainer.model": "two_branch"}, "the features are numbers; two_branch"),
         ({"trainer.augment": True}, "own holds no images"),
-        ({"data.name": "digits", "data.path": None, **PATE}, "digits holds images, and a probe"),
+        ({"data.name": "digits", **PATE}, "digits holds images, and a probe"),
         (
             {"data.name": "digits", "trainer.model": "fast_cnn", "data.features": "patches"},
             "fast_cnn needs images",
@@ -395,11 +395,8 @@ PATE = {"method": "pate", "trainer.ensemble.queries": 100, "trainer.answers": 50
 def test_what_cannot_be_built_does_not_fit_and_pays_nothing(
     changes: dict[str, Any], words: str, tmp_path: Path
 ) -> None:
-    keys = {**own_file(tmp_path, classes=3), **changes}
-    if keys["data.name"] != "own":
-        keys = {key: value for key, value in keys.items() if key in changes}
+    keys = changes if "data.name" in changes else {**own_file(tmp_path, classes=3), **changes}
     sweep = small(variants=[Variant(name="a")])
-    sweep = replace(sweep, variants=[*sweep.variants, *sweep.variants])
     asked = options(tmp_path, overrides={"audit.canaries": 0, "audit.coin_canaries": 0, **keys})
     found = plan_of(sweep, asked)
     assert not found.fits and words in found.problems[0]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from labeldp.platform.cli.command import ExitCode
-from labeldp.platform.settings.configuration import DataSettings
+from labeldp.platform.settings.configuration import DataSettings, TrialConfig
 from labeldp.platform.sweep.driver import load_data
 from labeldp.trainers.data.catalog import find
 from labeldp.trainers.data.files import DataFileError, DatasetMissing
@@ -230,7 +230,7 @@ def test_vectors_of_private_images(small: None, monkeypatch: pytest.MonkeyPatch)
     assert [line.split(":")[0] for line in progress[1:11]] == [
         f"epoch {number} of 10" for number in range(1, 11)
     ]
-    data = load_data(DataSettings(name="cifar10", embeddings="x.npy"))
+    data = load_data(TrialConfig(data=DataSettings(name="cifar10", embeddings="x.npy")))
     assert data.public.provenance.encoder == "pretrained:cifar100"
     train, test = (part.numpy() for part in (data.public.train_features, data.public.test_features))
     means = np.stack([train[data.train_labels == label].mean(0) for label in range(10)])
