@@ -94,18 +94,16 @@ class EarlyStops:
 
     def stopped(self, digest: str) -> bool:
         """Whether a trial should stop."""
-        found: bool = ray.get(self.keeper.stopped.remote(digest), timeout=_WAIT_SECONDS)
-        return found
+        return bool(ray.get(self.keeper.stopped.remote(digest), timeout=_WAIT_SECONDS))
 
 
 class Checkpoints:
     """One trial's side of the actor `keeper`: its states in training, and its trained model."""
 
-    def __init__(self, *, keeper: Any, digest: str, every_seconds: float = KEEP_SECONDS) -> None:
-        """Start the clock: the first state is kept after `every_seconds`."""
+    def __init__(self, *, keeper: Any, digest: str) -> None:
+        """Start the clock: the first state is kept after `KEEP_SECONDS`."""
         self.digest = digest
         self._keeper = keeper
-        self._every = every_seconds
         self._kept = time.monotonic()
         self._pending: ObjectRef[None] | None = None
 
@@ -116,14 +114,13 @@ class Checkpoints:
             return None
         try:
             # Without code: the file lies in a folder that others may have copied here.
-            state: Mapping[str, Any] = torch.load(io.BytesIO(content), weights_only=True)
+            return dict(torch.load(io.BytesIO(content), weights_only=True))
         except Exception:  # damaged: the trial starts anew
             return None
-        return state
 
     def due(self) -> bool:
         """Whether it is time to keep a state."""
-        return time.monotonic() - self._kept >= self._every
+        return time.monotonic() - self._kept >= KEEP_SECONDS
 
     def keep(self, state: Mapping[str, Any]) -> None:
         """Send a state without waiting for it; at most one is under way.
@@ -212,14 +209,13 @@ def run_trial(
     data: PublicData,
     vault: TrialLabels,
     on_epoch: Callable[[Mapping[str, float], bool], Any],
-    checkpoints: Checkpoints | None = None,
-    stops: EarlyStops | None = None,
+    checkpoints: Checkpoints,
+    stops: EarlyStops | None,
 ) -> TrialOutcome:
     """Run one trial to its end.
 
     `on_epoch` takes an epoch's figures, and whether the trial may be stopped after it; a resumed
-    trial repeats its earlier epochs. Without `checkpoints` it can't be resumed and keeps no model,
-    without `stops` it is not stopped early.
+    trial repeats its earlier epochs. Without `stops` it is not stopped early.
     """
     begun = time.perf_counter()
     trainer = config.trainer.start(
@@ -250,7 +246,7 @@ def run_trial(
         # A later stage's request follows from a network, to the last digit: one that is trained
         # again, on more threads or another device, would request anew, and labels would pay again.
         requested = len(vault.keys) > read
-        if checkpoints is not None and (requested or checkpoints.due()):
+        if requested or checkpoints.due():
             checkpoints.keep(
                 {
                     "trainer": trainer.state_dict(),
@@ -264,7 +260,7 @@ def run_trial(
         trainer.load_state_dict(best)
     measured = _measured(config, trainer, data=data, vault=vault, begun=begun)
     predictor = trainer.predictor() if config.models.keep else None
-    if checkpoints is not None and predictor is not None:
+    if predictor is not None:
         origin = Origin(
             method=config.method,
             epsilon=measured["epsilon"],
@@ -289,14 +285,14 @@ def run_trial(
 
 
 def _resume(
-    trainer: Trainer, checkpoints: Checkpoints | None, *, vault: TrialLabels
+    trainer: Trainer, checkpoints: Checkpoints, *, vault: TrialLabels
 ) -> tuple[list[EpochMetrics], float, Mapping[str, Any] | None] | None:
     """Restore a trainer's kept state, if there is one; returns its epochs, and when it began.
 
     That is as if it had trained without a break, by the clock of this process. The state of its
     best epoch comes last, if the trial reports that one.
     """
-    state = None if checkpoints is None else checkpoints.find()
+    state = checkpoints.find()
     # A state that grew from other releases than those just read belongs to a ledger that is gone:
     # continuing from it would use labels that this ledger does not know to be paid for.
     if state is None or not set(vault.keys) <= set(state.get("release_keys", ())):
@@ -395,7 +391,7 @@ def tune_trial(
     home: LabelHome,
     keeper: Any,
     cpus: float,
-    stops: EarlyStops | None = None,
+    stops: EarlyStops | None,
 ) -> None:
     """Run the trial that `config` names.
 

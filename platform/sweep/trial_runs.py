@@ -4,7 +4,7 @@ import math
 import shutil
 import time
 import warnings
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -213,8 +213,8 @@ class AshaByGroup(Unsaved, FIFOScheduler):
         """Let a trial continue; one that should stop finds its name with the keeper."""
         if "rung/epoch" in result:  # Tune's way to write a mapping within a result
             digest = trial.config["hash"]
-            rung = {"epoch": result["rung/epoch"], "accuracy": result["rung/accuracy"]}
-            if self._judge(digest, rung) == TrialScheduler.STOP:
+            end = self._judge(digest, result["rung/epoch"], result["rung/accuracy"])
+            if end == TrialScheduler.STOP:
                 self._stops.stop(digest)
         return str(TrialScheduler.CONTINUE)
 
@@ -225,10 +225,9 @@ class AshaByGroup(Unsaved, FIFOScheduler):
         for figures in record.curves:
             if figures["epoch"] in rungs and name in figures:
                 accuracy = self._stops.by.rank(figures[name])
-                rung = {"epoch": int(figures["epoch"]), "accuracy": accuracy}
-                self._judge(record.hash, rung)
+                self._judge(record.hash, int(figures["epoch"]), accuracy)
 
-    def _judge(self, digest: str, rung: Mapping[str, Any]) -> str:
+    def _judge(self, digest: str, epoch: int, accuracy: float) -> str:
         rule = self._stops.rule.of(digest)
         group = (self._group_of(digest), rule)
         if group not in self._groups:
@@ -244,7 +243,8 @@ class AshaByGroup(Unsaved, FIFOScheduler):
         asha: Any = self._groups[group]
         trial = SimpleNamespace(trial_id=digest)
         asha.on_trial_add(None, trial)  # of one bracket: a repetition changes nothing
-        return str(asha.on_trial_result(None, trial, dict(rung)))
+        rung = {"epoch": epoch, "accuracy": accuracy}
+        return str(asha.on_trial_result(None, trial, rung))
 
 
 class PlaceWatch(Unsaved, tune.Callback):

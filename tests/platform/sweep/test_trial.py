@@ -4,6 +4,7 @@ import io
 import math
 import pickle
 import platform
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -80,14 +81,14 @@ class Labels(TrialLabels):
         super().audit(confidences, confidence=confidence, delta=delta)
 
 
-def home_of(data: LabelledData, *, budget: Budget | None = None) -> LabelHome:
+def home_of(data: LabelledData) -> LabelHome:
     home = LabelHome(
         SecretLabels(
             training=data.train_labels,
             held_out=data.held_out_labels,
             num_classes=data.public.num_classes,
         ),
-        **home_settings(None, audit=AuditSettings(canaries=0, coin_canaries=0), budget=budget),
+        **home_settings(None, audit=AuditSettings(canaries=0, coin_canaries=0)),
     )
     home.begin(DRIVER, "a1")
     return home
@@ -100,17 +101,19 @@ def digits() -> LabelledData:
 
 @pytest.fixture(autouse=True)
 def without_ray(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Actors are objects of this process (`Here`)."""
+    """Actors are objects of this process (`Here`); a state is due after each epoch."""
     monkeypatch.setattr(ray, "get", lambda reference, **limits: reference)
+    monkeypatch.setattr(trial_module, "KEEP_SECONDS", 0.0)
 
 
 class States(Checkpoints):
     """A trial's states and models in a folder; counts the states."""
 
-    def __init__(self, folder: Path, *, due: bool = True) -> None:
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(exist_ok=True)
         self.model = folder / "models" / "ab"
         keeper = Here(Keeper(str(folder / "states"), str(folder / "models")))
-        super().__init__(keeper=keeper, digest="ab", every_seconds=0.0 if due else math.inf)
+        super().__init__(keeper=keeper, digest="ab")
         self.kept = 0
 
     def keep(self, state: Mapping[str, Any]) -> None:
@@ -125,12 +128,14 @@ class Killed(Exception):
 def run(
     data: LabelledData,
     home: LabelHome,
+    states: States,
     config: TrialConfig = TWO_STAGES,
     *,
     on_epoch: Callable[[Any, bool], Any] = lambda figures, rung: None,
-    **settings: Any,
+    stops: EarlyStops | None = None,
 ) -> TrialOutcome:
-    return run_trial(config, data=data.public, vault=Labels(home), on_epoch=on_epoch, **settings)
+    how: Any = {"on_epoch": on_epoch, "checkpoints": states, "stops": stops}
+    return run_trial(config, data=data.public, vault=Labels(home), **how)
 
 
 def killed(
@@ -145,7 +150,7 @@ def killed(
             raise Killed
 
     with pytest.raises(Killed):
-        run(data, home, config, on_epoch=dies, checkpoints=states)
+        run(data, home, states, config, on_epoch=dies)
     return told
 
 
@@ -154,12 +159,13 @@ def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_o
     digits: LabelledData, due: bool, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Its worker may die before a state is due, and the next one add up in another order."""
-    home, states = home_of(digits), States(tmp_path, due=due)
+    home, states = home_of(digits), States(tmp_path)
+    monkeypatch.setattr(trial_module, "KEEP_SECONDS", 0.0 if due else math.inf)
     killed(digits, home, TWO_STAGES, states, epoch=4)  # in the second stage
     assert len(home.ledger()) == 2
     if not due:
         monkeypatch.setattr(Learner, "_rate", lambda learner, epoch, step: 0.01)
-    outcome = run(digits, home, checkpoints=states)
+    outcome = run(digits, home, states)
     assert sorted(outcome.release_keys) == sorted(charge.key for charge in home.ledger())
     assert len(home.ledger()) == 2
     assert due or states.kept == 1, "the epoch that requested is kept"
@@ -168,9 +174,9 @@ def test_a_trial_that_resumes_in_a_later_stage_pays_the_releases_of_all_stages_o
 def test_a_trial_goes_on_to_the_same_numbers(digits: LabelledData, tmp_path: Path) -> None:
     home, states = home_of(digits), States(tmp_path)
     killed(digits, home, ESTIMATED, states, epoch=ESTIMATED.trainer.epochs)
-    resumed = run(digits, home, ESTIMATED, checkpoints=states)
+    resumed = run(digits, home, states, ESTIMATED)
     assert states.kept == ESTIMATED.trainer.epochs, "one epoch is trained again"
-    whole = run(digits, home, ESTIMATED)  # it reads the same release
+    whole = run(digits, home, States(tmp_path / "whole"), ESTIMATED)  # it reads the same release
     found, expected = (
         {name: value for name, value in each.metrics.items() if "seconds" not in name}
         for each in (resumed, whole)
@@ -189,7 +195,7 @@ def test_a_state_that_is_damaged_or_hostile_is_not_used(
     digits: LabelledData, tmp_path: Path
 ) -> None:
     states = States(tmp_path)
-    run(digits, home_of(digits), ESTIMATED, checkpoints=states)
+    run(digits, home_of(digits), states, ESTIMATED)
     assert states.find() is not None
     path = tmp_path / "states" / "ab.state"
     good = path.read_bytes()
@@ -205,7 +211,7 @@ def test_a_state_of_another_ledger_is_not_resumed(digits: LabelledData, tmp_path
     states = States(tmp_path)
     for shift in range(2):
         home = home_of(replace(digits, train_labels=(digits.train_labels + shift) % 10))
-        outcome = run(digits, home, checkpoints=states)
+        outcome = run(digits, home, states)
         assert outcome.release_keys == [charge.key for charge in home.ledger()]
     assert states.kept == 2 * TWO_STAGES.trainer.epochs
 
@@ -227,9 +233,9 @@ def test_a_trial_that_stopped_at_a_rung_stays_stopped(
         return run(
             digits,
             home,
+            states,
             config,
             on_epoch=lambda figures, rung: seen.append((figures["epoch"], rung)),
-            checkpoints=states,
             stops=Stops(rule=rule, by=ChooseBy.TEST, keeper=None),
         )
 
@@ -246,7 +252,7 @@ def test_a_trial_that_stopped_at_a_rung_stays_stopped(
 @pytest.mark.parametrize("keep", [True, False])
 def test_the_measured_model_is_kept(digits: LabelledData, keep: bool, tmp_path: Path) -> None:
     states, config = States(tmp_path), with_changes(TWO_STAGES, {"models.keep": keep})
-    outcome = run(digits, home_of(digits), config, checkpoints=states)
+    outcome = run(digits, home_of(digits), states, config)
     assert states.model.exists() == keep
     if keep:
         model, public = load_model(states.model), digits.public
@@ -267,7 +273,7 @@ def test_the_best_test_epoch_counts_and_is_labeled_also_after_a_restart(
     epochs = [figures["val_accuracy"] for figures in told]
     best = max(epochs)
     assert best > epochs[3], "the best epoch is not the last one"
-    outcome = run(digits, home, config, checkpoints=states)
+    outcome = run(digits, home, states, config)
     assert outcome.metrics["accuracy"] == best
     public = digits.public
     right = load_model(states.model).predict(public.test_features.numpy()) == public.test_labels
@@ -293,7 +299,7 @@ def test_a_trial_without_test_labels_estimates_its_accuracy(
     data, states = no_test_split(), States(tmp_path)
     config = with_changes(ESTIMATED, {"evaluation.estimate": estimate})
     client = Labels(home_of(data))
-    how: Any = {"on_epoch": lambda *_: None, "checkpoints": states}
+    how: Any = {"on_epoch": lambda *_: None, "checkpoints": states, "stops": None}
     outcome = run_trial(config, data=data.public, vault=client, **how)
     metrics = outcome.metrics
     assert "accuracy" not in metrics
@@ -308,13 +314,6 @@ def test_a_trial_without_test_labels_estimates_its_accuracy(
     assert metrics["epsilon"] == 2.0
     assert len(outcome.release_keys) == 2
     assert client.keys_at_the_audit == outcome.release_keys[:1]
-
-
-def test_an_estimate_over_the_budget_is_refused() -> None:
-    data = no_test_split()
-    config = with_changes(ESTIMATED, {"evaluation.epsilon": 2.5})
-    with pytest.raises(BudgetExceeded):
-        run(data, home_of(data, budget=Budget(epsilon=2.0)), config)
 
 
 OVER = BudgetExceeded(budget=Budget(epsilon=1.0), spent=1.0, requested=2.0, request="r")
@@ -337,7 +336,7 @@ def test_the_cause_of_a_trials_end_is_in_its_result(
     reported: list[dict[str, Any]] = []
     monkeypatch.setattr(trial_module, "run_trial", failing(error))
     monkeypatch.setattr(tune, "report", reported.append)
-    nothing: Any = dict.fromkeys(("data", "home", "keeper"))
+    nothing: Any = dict.fromkeys(("data", "home", "keeper", "stops"))
     plans = {"ab": PlannedTrial(variant="ALIBI", config=TrialConfig(), point={})}
     cpus = torch.get_num_threads()
     tune_trial({"hash": "ab"}, plans=plans, cpus=cpus, **nothing)
@@ -351,46 +350,33 @@ def test_the_cause_of_a_trials_end_is_in_its_result(
             tune_trial({"hash": "ab"}, plans=plans, cpus=cpus, **nothing)
 
 
-def test_a_network_that_was_edited_since_the_plan_is_refused(
+def test_a_file_that_is_not_the_plans_or_missing_is_noticed_before_a_label_pays(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(trial_module, "starting_weights", lambda network, data: None)
-    Path("net_of_a_plan.py").write_text("Net = 1\n")
-    config = with_changes(TrialConfig(), {"trainer.model": "net_of_a_plan:Net"})
-    data: Any = SimpleNamespace(train_features=[1.0, 2.0], fingerprint="f")
-    digest = config_hash(config, data_fingerprint="f")
-    trial_module.check_encoders(config, data, digest=digest)
-    Path("net_of_a_plan.py").write_text("Net = 2\n")
-    source_of.cache_clear()  # as in a worker that starts now
-    with pytest.raises(ValueError, match="is not the one of the plan"):
-        trial_module.check_encoders(config, data, digest=digest)
-
-
-def test_an_encoder_that_a_node_lacks_is_missed_before_a_label_pays(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    file = tmp_path / "encoder.pt"
-    file.write_bytes(b"of the plan")
-    config = with_changes(TrialConfig(), {"trainer.encoder": str(file)})
-    data: Any = SimpleNamespace(train_features=[1.0, 2.0], fingerprint="f")
-    digest = config_hash(config, data_fingerprint="f")
-    monkeypatch.setattr(trial_module, "starting_weights", lambda network, data: None)
-    trial_module.check_encoders(config, data, digest=digest)
-    file.write_bytes(b"of another plan")
-    for _ in range(2):
-        with pytest.raises(ValueError, match=r"on node .*same paths.* nothing was released"):
+    file = Path("net_of_a_plan.py")
+    data: Any = SimpleNamespace(train_features=[1.0, 2.0], fingerprint="f", kind=FeatureKind.IMAGE)
+    for key, named in (("trainer.model", "net_of_a_plan:Net"), ("trainer.encoder", str(file))):
+        config = with_changes(TrialConfig(), {key: named})
+        file.write_text("Net = 1\n")
+        source_of.cache_clear()  # as in a worker that starts now
+        digest = config_hash(config, data_fingerprint="f")
+        with monkeypatch.context() as patched:
+            patched.setattr(trial_module, "starting_weights", lambda network, data: None)
             trial_module.check_encoders(config, data, digest=digest)
-        file.unlink(missing_ok=True)
-    monkeypatch.undo()  # `starting_weights` names the file
+            file.write_text("Net = 2  # of another plan\n")
+            source_of.cache_clear()
+            with pytest.raises(ValueError, match=r"not the one of the plan \(on .* was released"):
+                trial_module.check_encoders(config, data, digest=digest)
+    file.unlink()
     reported: list[dict[str, Any]] = []
     monkeypatch.setattr(tune, "report", reported.append)
     monkeypatch.setattr(trial_module, "run_trial", failing(AssertionError("it has paid")))
-    data.kind = FeatureKind.IMAGE
     plans = {digest: PlannedTrial(variant="ALIBI", config=config, point={})}
-    none: Any = None
-    tune_trial({"hash": digest}, plans=plans, data=data, home=none, keeper=none, cpus=1)
-    assert "encoder.pt is not there; check trainer.encoder" in reported[0]["end"]["reason"]
+    nothing: Any = dict.fromkeys(("home", "keeper", "stops"))
+    tune_trial({"hash": digest}, plans=plans, data=data, cpus=1, **nothing)
+    missing = r".*net_of_a_plan\.py is not there; check trainer.encoder.*on node .*same paths"
+    assert re.match(missing, reported[0]["end"]["reason"])
 
 
 # trial_runs: early stops, and errors that end Tune. Sweeps run elsewhere.
@@ -453,15 +439,7 @@ def test_the_worse_half_is_stopped_within_its_group(brackets: int, epoch: int) -
 @pytest.mark.parametrize(("by", "stopped"), [(ChooseBy.TEST, True), (ChooseBy.ESTIMATED, False)])
 def test_trials_of_an_earlier_start_are_compared_with(by: ChooseBy, stopped: bool) -> None:
     """The example's curve has .9 after its second epoch, and no estimate."""
-    judge, board = scheduler(by)
-    judge.recall(a_record("a1"))
-    judge.recall(a_record("b1"))
-    tell(judge, "a2", 0.5)
-    assert board.stopped("a2") is stopped and not board.stopped("a1")
-
-
-def test_the_scheduler_knows_trials_of_earlier_starts() -> None:
-    _, board = scheduler()
+    _, board = scheduler(by)
     rates = {"trainer.learning_rate": Grid(0.1, 0.2)}
     trials = plan_trials(Sweep(name="s", base=TrialConfig(), space=rates))
     size = SimpleNamespace(num_classes=10)
@@ -470,4 +448,4 @@ def test_the_scheduler_knows_trials_of_earlier_starts() -> None:
     sweep: Any = SimpleNamespace(plan=plan, plans=plans, skipped={"a": a_record("a")})
     judge = scheduler_of(sweep, board)
     tell(judge, "b", 0.5)
-    assert board.stopped("b")
+    assert board.stopped("b") is stopped and not board.stopped("a")
