@@ -14,6 +14,8 @@ home`: half its width, ten epochs a stage.
 Hardware: a GPU; `labeldp plan` states its hours. At home 7 minutes a stage on a core.
 """
 
+from typing import Any
+
 from labeldp.platform.cli.sweep_command import main
 from labeldp.platform.settings.sweep import Preset, Variant
 from labeldp.platform.studies.presets import (
@@ -21,16 +23,14 @@ from labeldp.platform.studies.presets import (
     LONGER_EPOCHS,
     SMALL_CNN,
     network_preset,
+    repeated_lines,
     sweep_of_paper,
 )
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.settings import LpMstConfig
 from labeldp.trainers.settings.training import Recipe, Schedule
 
-REPETITIONS = 3
 EPOCHS_PER_STAGE = 200
-
-
 #: Epsilon: share of the first stage, mixup of both stages, temperature.
 PUBLISHED = {
     1.0: (0.8, 16.0, 8.0, 0.6),
@@ -44,23 +44,19 @@ PUBLISHED = {
 
 def levels(epochs: int) -> tuple[Variant, ...]:
     """Return one and two stages of so many epochs each at all published settings, repeated."""
-    variants = []
+    lines: dict[str, dict[str, Any]] = {}
     for epsilon, (split, mixup, later_mixup, temperature) in PUBLISHED.items():
-        one = {"trainer.stages": 1, "trainer.epochs": epochs}
-        two = {
+        shared = {"trainer.epsilon": epsilon, "trainer.mixup": mixup}
+        lines[f"LP-1ST, {epsilon:g}"] = {**shared, "trainer.stages": 1, "trainer.epochs": epochs}
+        lines[f"LP-2ST, {epsilon:g}"] = {
+            **shared,
             "trainer.stages": 2,
             "trainer.epochs": 2 * epochs,
             "trainer.splits": (split, round(1 - split, 6)),
             "trainer.later_mixup": later_mixup,
             "trainer.temperature": temperature,
         }
-        for repetition in range(REPETITIONS):
-            shared = {"trainer.epsilon": epsilon, "trainer.mixup": mixup, "seed": repetition}
-            variants += [
-                Variant(name=name, changes={**shared, "noise.draw": repetition, **own})
-                for name, own in ((f"LP-1ST, {epsilon:g}", one), (f"LP-2ST, {epsilon:g}", two))
-            ]
-    return tuple(variants)
+    return tuple(repeated_lines(lines))
 
 
 SWEEP = sweep_of_paper(

@@ -17,12 +17,10 @@ Hardware: two cores, minutes a trial; for CIFAR-10 66 minutes of a core with AMX
 from typing import Any
 
 from labeldp.platform.cli.sweep_command import main
-from labeldp.platform.settings.configuration import AuditSettings, DataSettings, TrialConfig
 from labeldp.platform.settings.sweep import Grid, Preset, Sweep, Variant
-from labeldp.platform.studies.presets import FEW_DIGITS
+from labeldp.platform.studies.presets import FEW_DIGITS, audited
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.methods.settings import PriorSettings, PriorSource, PriorStudentConfig
-from labeldp.trainers.performance import Performance, Precision
 from labeldp.trainers.settings.training import as_changes, fast_training
 
 
@@ -36,17 +34,15 @@ def lines(name: str, **changes: Any) -> tuple[Variant, ...]:
 
 SWEEP = Sweep(
     name="moment_students",
-    base=TrialConfig(
-        method="prior_student",
-        data=DataSettings(name="mnist"),
-        audit=AuditSettings(canaries=1000, coin_canaries=100),
-        trainer=PriorStudentConfig(
+    base=audited(
+        "mnist",
+        PriorStudentConfig(
             prior=PriorSettings(source=PriorSource.MOMENTS, features=FeatureSet.PATCHES),
             flip=False,
             padding=2,
             box=8,
         ),
-        performance=Performance(precision=Precision.AUTO, channels_last=True),
+        fast=True,
     ),
     variants=lines("moment labels + student"),
     space={"trainer.epsilon": Grid(0.1, 1.0)},
