@@ -334,6 +334,7 @@ def priced(search: Search, size: DataSize, *, rungs_of: Callable[[PlannedTrial],
 # --- the file of suggestions ----------------------------------------------------------------------
 
 
+@dataclass(eq=False)
 class Suggestions:
     """Suggestions in their order, kept in a file; `plans` has their trials by hash.
 
@@ -341,25 +342,18 @@ class Suggestions:
     tell which trials are done.
     """
 
-    def __init__(
-        self,
-        path: Path,
-        searches: Sequence[Search],
-        *,
-        size: DataSize,
-        fingerprint: str,
-        by: ChooseBy,
-    ) -> None:
-        self._path = path
-        self._searches = searches
-        self._size = size
-        self._fingerprint = fingerprint
-        self._by = by
+    path: Path
+    searches: Sequence[Search]
+    size: DataSize
+    fingerprint: str
+    by: ChooseBy
+
+    def __post_init__(self) -> None:
         self.plans: dict[str, PlannedTrial] = {}
-        self._kept = _read(path, {search.id: len(search.axes) for search in searches})
+        self._kept = _read(self.path, {search.id: len(search.axes) for search in self.searches})
         #: Numbers -> hash, of each search.
-        self._suggested: list[dict[Numbers, str]] = [{} for _ in searches]
-        for place, search in enumerate(searches):
+        self._suggested: list[dict[Numbers, str]] = [{} for _ in self.searches]
+        for place, search in enumerate(self.searches):
             for numbers in self._kept.get(search.id, [])[: search.size]:
                 self._add(place, tuple(numbers))
         self._handed_out: set[str] = set()
@@ -372,32 +366,32 @@ class Suggestions:
                 return digest
         numbers = [len(entries) for entries in self._suggested]
         open_ones = [
-            place for place, search in enumerate(self._searches) if numbers[place] < search.size
+            place for place, search in enumerate(self.searches) if numbers[place] < search.size
         ]
         if not open_ones:
             return None
         place = min(open_ones, key=numbers.__getitem__)
         digest = self._add(place, self._new(place, records))
         self._handed_out.add(digest)
-        self._kept[self._searches[place].id] = [list(each) for each in self._suggested[place]]
-        write_json(self._path, self._kept)
+        self._kept[self.searches[place].id] = [list(each) for each in self._suggested[place]]
+        write_json(self.path, self._kept)
         return digest
 
     @property
     def rest(self) -> list[PlannedTrial]:
         """The price of the trials that are not suggested yet."""
-        known = zip(self._searches, self._suggested, strict=True)
+        known = zip(self.searches, self._suggested, strict=True)
         left = [(search, search.size - len(entries)) for search, entries in known]
         return [replace(search.priced_as, stands_for=number) for search, number in left if number]
 
     def _new(self, place: int, records: Mapping[str, TrialRecord]) -> Numbers:
-        search = self._searches[place]
+        search = self.searches[place]
         if not search.axes:
             return ()
         tried = self._suggested[place]
         ended = {each: records[digest] for each, digest in tried.items() if digest in records}
         found = {
-            each: self._by.rank(record.metrics[self._by.metric])
+            each: self.by.rank(record.metrics[self.by.metric])
             for each, record in ended.items()
             if record.finished
         }
@@ -413,8 +407,8 @@ class Suggestions:
         return next(each for each in search.all_numbers() if each not in tried)
 
     def _add(self, place: int, numbers: Numbers) -> str:
-        trial = self._searches[place].suggested(numbers, self._size)
-        digest = trial.hash(self._fingerprint)
+        trial = self.searches[place].suggested(numbers, self.size)
+        digest = trial.hash(self.fingerprint)
         self.plans[digest] = trial
         self._suggested[place][numbers] = digest
         return digest
