@@ -271,8 +271,7 @@ def _new_estimates(
     new: list[Priced] = []
     for trial in trials:
         asked = planned_estimate(trial.config, num_classes=size.num_classes)
-        mechanism = held_out_mechanism(trial.config, num_classes=size.num_classes)
-        line = _line(describe(mechanism, trial.config.noise.source()))
+        line = _line(describe(asked.mechanisms[0], trial.config.noise.source()))
         if trial.config.evaluation.estimate is not Estimate.RELEASE:
             counts = trial.stands_for * trial.estimates
             begun[line] -= counts

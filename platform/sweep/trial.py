@@ -359,11 +359,10 @@ def estimate(
     if isinstance(mechanism, ErrorSums):
         assert data.bounds is not None
         low, high = data.bounds
-        predicted = (cast(Any, trainer).amounts(features) - low) / (high - low)
-        sums = vault.release(mechanism, predicted, held_out=True).values
         width = high - low
-        examples = len(predicted)
-        return _parts(error_estimates(sums, mechanism, examples=examples, width=width))
+        predicted = (cast(Any, trainer).amounts(features) - low) / width
+        sums = vault.release(mechanism, predicted, held_out=True).values
+        return _parts(error_estimates(sums, mechanism, examples=len(predicted), width=width))
     scores = trainer.predict(features)
     guesses = scores.argmax(1).astype(np.int64)
     if isinstance(mechanism, CorrectCount):
