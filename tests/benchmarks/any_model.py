@@ -19,26 +19,20 @@ from numpy.typing import NDArray
 from labeldp import LabelPrivateClassifier, PrivacyAddsUp
 from labeldp.platform.api.fitting import number_rows
 from labeldp.platform.sweep.trial import test_figures
+from labeldp.trainers.data.published import read_adult_rows
 from labeldp.trainers.methods.any_model import named_estimator
 
 EPSILONS = (0.1, 0.5, 1.0, 2.0)
 METHODS = ("no_privacy", "moment_labels", "randomized_response")
 _SHOWN = {"roc_auc": 4, "log_loss": 4, "calibration_error": 4}
-_ADULT = (
-    "age workclass fnlwgt education years marital occupation relationship race sex gain loss "
-    "hours country income"
-).split()
 Part = tuple[pd.DataFrame, NDArray[np.int64]]
 
 
 def adult(folder: Path) -> tuple[Part, Part]:
     """Return features and labels in 0..1 for training and for testing."""
-    train, test = (
-        pd.read_csv(folder / file, names=_ADULT, skipinitialspace=True, skiprows=skipped)
-        for file, skipped in (("adult.data", 0), ("adult.test", 1))
-    )
-    labels = [each.pop("income").str.contains(">").to_numpy(np.int64) for each in (train, test)]
-    return (train, labels[0]), (test, labels[1])
+    train, labels = read_adult_rows(folder / "adult.data")
+    test, truth = read_adult_rows(folder / "adult.test")
+    return (pd.DataFrame(train), labels), (pd.DataFrame(test), truth)
 
 
 def measured(

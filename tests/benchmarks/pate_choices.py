@@ -11,7 +11,7 @@ draws them, with what the answers cost.
 
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,24 +63,20 @@ _PUBLISHED = PateConfig(
 UNCURATED = ((0.0, 1.0), (0.1, 1.0), (0.2, 1.0), (0.4, 1.0), (0.0, 0.2), (0.0, 0.05), (0.2, 0.2))
 
 
-@dataclass
-class Answers:
-    """The answers of one ensemble, drawn and charged by a vault; nothing else is measured."""
+class Answers(LabelVault):
+    """A vault with the votes of one ensemble, which draws and charges its answers."""
 
-    vault: LabelVault
-    counts: NDArray[Any]
-    seed: int
-    persons: None = None
-
-    def release(self, *requested: Any, **how: Any) -> Any:
-        raise NotImplementedError
+    def __init__(self, data: LabelledData, counts: NDArray[Any], seed: int) -> None:
+        super().__init__(labels=data.train_labels, num_classes=data.public.num_classes)
+        self.counts = counts
+        self.seed = seed
 
     def answers(
         self, ensemble: EnsembleConfig, requests: Sequence[PateAnswers], *_: Any, **__: Any
     ) -> NDArray[np.int64]:
         (request,) = requests
         noise = SeededNoise(seed=self.seed)
-        return self.vault.release_from_votes(request, self.counts, noise=noise).values
+        return self.release_from_votes(request, self.counts, noise=noise).values
 
 
 def teachers() -> Iterator[tuple[str, EnsembleConfig]]:
@@ -135,8 +131,7 @@ def beside_labels(data: LabelledData, *, seed: int) -> Iterator[dict[str, Any]]:
         (request,) = config.rounds
         assert isinstance(request.aggregator, ConfidentGNMax)
         costs = request.aggregator.costs(counts, Accounting.COUNTS)
-        vault = LabelVault(labels=worse.train_labels, num_classes=worse.public.num_classes)
-        released = Answers(vault, counts, seed).answers(config.ensemble, (request,))[:, LABEL]
+        released = Answers(worse, counts, seed).answers(config.ensemble, (request,))[:, LABEL]
         asked = config.ensemble.query_positions(len(truth))[: len(released)]
         known = released >= 0
         answered = asked[known]
@@ -181,7 +176,7 @@ def measured(
     counts = counted(ensemble, data)
     for name, config in runs.items():
         own = replace(config, ensemble=ensemble)
-        labels = Answers(LabelVault(labels=truth, num_classes=public.num_classes), counts, seed)
+        labels = Answers(data, counts, seed)
         trainer: Any = own.start(data=silent, labels=labels, seed=seed, performance=how)
         for _ in range(own.epochs):
             trainer.epoch()
@@ -189,7 +184,7 @@ def measured(
         known = truth[ensemble.query_positions(len(truth))]
         yield {
             "run": name,
-            "epsilon": labels.vault.epsilon(delta=own.delta),
+            "epsilon": labels.epsilon(delta=own.delta),
             "right": 100 * float((answers == known).mean()),
             "accuracy": 100 * public.test_accuracy(trainer.predict(public.test_features).argmax(1)),
         }

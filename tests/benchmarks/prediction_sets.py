@@ -31,9 +31,9 @@ def cases() -> Iterator[tuple[str, Any, Any, Any]]:
     """Name, rows, labels, and the bounds of amounts."""
     X, y = load_digits(return_X_y=True)
     yield "digits", X + np.random.default_rng(0).normal(scale=6, size=X.shape), y, None
-    for name, label in (("winequality-white", None), ("insurance", None)):
+    for name in ("winequality-white", "insurance"):
         table = pd.read_csv(shared_path("data", "tables", f"{name}.csv.xz"))
-        target = table.pop(label or table.columns[-1])
+        target = table.pop(table.columns[-1])
         numbers = pd.get_dummies(table, drop_first=True).to_numpy(float)
         bounds = (0.0, 60_000.0) if name == "insurance" else None
         yield name, numbers, target.to_numpy(), bounds
