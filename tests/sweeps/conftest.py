@@ -14,7 +14,6 @@ from labeldp.platform.sweep.config_files import load_sweep
 from tests.platform.cli.asked import swept
 from tests.platform.sweep.examples import a_record, files_of
 from tests.platform.sweep.stores import copy_store, new_store
-from tests.source_tree import ROOT
 
 
 class Door:
@@ -23,17 +22,17 @@ class Door:
     def __init__(self, here: Path) -> None:
         self.here, self.results = here, here / "results" / "quickstart"
 
-    def refuse(self, *arguments: str, code: int = 2) -> str:
+    def refuse(self, *arguments: str) -> str:
         """Run, check that one line was said and nothing was changed, and return the line."""
         before = files_of(self.here)
         ended, out, err = swept(QUICKSTART, *arguments)
-        assert (ended, out) == (code, "") and "Traceback" not in err
+        assert (ended, out) == (2, "") and "Traceback" not in err
         (line,) = [line for line in err.splitlines() if "error: " in line]
         assert files_of(self.here) == before
         return line
 
 
-QUICKSTART = load_sweep(str(ROOT / "sweeps" / "quickstart.py"))
+QUICKSTART = load_sweep("quickstart")
 
 
 @pytest.fixture(autouse=True)

@@ -5,11 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.vault.vault_store import SqliteStore
-from labeldp.trainers.data.labelled_data import load
 from tests.platform.sweep.examples import a_charge, a_record
 from tests.sweeps.conftest import Door
 
@@ -42,21 +39,6 @@ def test_settings_are_refused(door: Door, arguments: list[str], words: list[str]
 # Results folders that a sweep cannot use: refused before Ray, in one line, nothing touched.
 
 
-def test_spending_of_earlier_starts_counts(door: Door) -> None:
-    loaded = load("digits")
-    folder = ResultsFolder(door.results, sweep="quickstart")
-    folder.identify(fingerprint=loaded.public.fingerprint)
-    store = SqliteStore(door.results / "vault.db")
-    vault = LabelVault(labels=loaded.train_labels, num_classes=10, store=store)
-    vault.release(LaplaceNoise(epsilon=1.0, num_classes=10))
-    limit = ("--max-epsilon-total", "1.2", "--only", "ALIBI")
-    line = door.refuse(*limit, "trainer.epsilon=0.5", code=4)
-    for word in ("budget is epsilon 1.2", "1 is spent", "would make it 1.5"):
-        assert word in line
-    with pytest.raises(AssertionError, match="Ray is about to start"):
-        door.refuse(*limit, "trainer.epsilon=1")
-
-
 def test_a_results_folder_whose_copy_went_on_is_refused(door: Door) -> None:
     original = ResultsFolder(door.here / "original", sweep="quickstart")
     store = SqliteStore(original.store)
@@ -86,13 +68,6 @@ def test_resume_must_and_never_are_kept(door: Door) -> None:
     ResultsFolder(door.results, sweep="quickstart").keep(a_record())
     line = door.refuse("--resume", "never")
     assert "holds 1 trials" in line and "--results DIR" in line
-
-
-def test_damaged_results_are_refused(door: Door) -> None:
-    ResultsFolder(door.results, sweep="quickstart").keep(a_record())
-    (door.results / "trials" / "bad.json").write_text('{"hash": ')
-    line = door.refuse()
-    assert "bad.json can't be read" in line and "move" in line
 
 
 def test_finished_trials_without_the_figure_of_the_comparison_are_refused(door: Door) -> None:

@@ -9,11 +9,11 @@ import pytest
 from mlflow.tracking import MlflowClient
 
 from labeldp.platform.records import tracking
+from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.sweep.config_files import load_sweep
 from tests.platform.cli.asked import swept
 from tests.platform.sweep.stores import copy_store
 
-PATE_MNIST = str(Path(__file__).resolve().parents[2] / "sweeps" / "pate_mnist.py")
 TEACHERS = 250
 
 
@@ -28,7 +28,7 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     def run(name: str, *overrides: str) -> tuple[dict[str, Any], str, dict[str, float]]:
         """Return the JSON, the standard error, and the metrics of the sweep's own run."""
         where = ("--results", str(tmp_path / name), "--address", cluster.address)
-        code, out, err = swept(load_sweep(PATE_MNIST), "--smoke", "--json", *where, *overrides)
+        code, out, err = swept(load_sweep("pate_mnist"), "--smoke", "--json", *where, *overrides)
         assert code == 0, err
         outcome = json.loads(out.splitlines()[-1])
         client = MlflowClient(tracking_uri=outcome["tracking_uri"])
@@ -57,9 +57,5 @@ def test_teachers_are_trained_once_for_all_settings_of_the_noise(
     assert re.search(r"ensemble of 250 smooth teachers: 0 trained in [\d.]+ s, 250 reused", said)
     assert outcome["ledger"]["releases"] == 1
     prices = {"epsilon_realised", "epsilon_sanitized", "private/epsilon_data_dependent"}
-    assert all(prices <= set(metrics) for metrics in _metrics(tmp_path / "first"))
-
-
-def _metrics(folder: Path) -> list[dict[str, float]]:
-    paths = sorted((folder / "trials").glob("*.json"))
-    return [json.loads(path.read_text())["metrics"] for path in paths]
+    records = ResultsFolder(tmp_path / "first", sweep="pate_mnist").records().values()
+    assert all(prices <= set(record.metrics) for record in records)

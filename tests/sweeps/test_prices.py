@@ -20,7 +20,7 @@ from labeldp.platform.vault.vault_store import VoteJournal
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.performance import Precision
 from tests.faults.without_cluster import without_cluster
-from tests.source_tree import ROOT, sources
+from tests.source_tree import sources
 
 FEW = {"data.name": "digits", "data.limit": 400, "trainer.epochs": 1}
 #: Quick files, one of each way to pay: a release, stages, counts of a search, votes. A study is in
@@ -66,7 +66,7 @@ TABLES: dict[str, tuple[dict[str, Any], ...]] = {
 def test_presets_of_the_papers_tables_plan_every_published_number(tmp_path: Path) -> None:
     found: dict[str, set[Published]] = {"paper": set(), "network": set(), "home": set()}
     for name, every in TABLES.items():
-        sweep = load_sweep(str(ROOT / "sweeps" / f"{name}.py"))
+        sweep = load_sweep(name)
         for preset, overrides in product(found, every):
             options = SweepOptions(results=tmp_path, preset=preset, overrides=overrides)
             sized, trials = prepare(sweep, options)
@@ -128,7 +128,7 @@ def test_the_plan_states_what_the_run_pays(
         overrides=QUICK[name],
         quiet=True,
     )
-    sweep = load_sweep(str(ROOT / "sweeps" / f"{name}.py"))
+    sweep = load_sweep(name)
     planned = plan_of(sweep, options)
     assert planned.fits, planned.problems
     with without_cluster():

@@ -2,7 +2,6 @@
 
 import csv
 import json
-import runpy
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -36,20 +35,20 @@ from labeldp.platform.sweep.cost import cost_of
 from labeldp.platform.sweep.plan import TOGETHER, check_priors, plan_of
 from labeldp.platform.sweep.recorder import SweepOutcome
 from labeldp.platform.vault.audits import AttackEvidence, evidence_path
+from labeldp.sweeps.vote_leakage import SMOKE
 from labeldp.trainers.base import FeatureSet
 from labeldp.trainers.data.files import DatasetMissing
 from labeldp.trainers.settings.training import Flip
 from tests.faults.without_cluster import without_cluster
 from tests.platform.cli.asked import swept
 from tests.platform.sweep.examples import a_record, a_sweep, an_outcome
-from tests.source_tree import ROOT
 
 PATE = "PATE with probes"
 SWEEP = comparison("digits")
 
 
 def preset(sweep: str, name: str) -> list[PlannedTrial]:
-    loaded = load_sweep(str(ROOT / "sweeps" / f"{sweep}.py"))
+    loaded = load_sweep(sweep)
     return plan_trials(resized(loaded, loaded.presets[name]))
 
 
@@ -197,10 +196,9 @@ HISTOGRAMS = "dataset,sample,level,c0,c1,c2\nmnist,1,H,100,3,2\nmnist,2,L,50,35,
 
 @pytest.fixture(scope="module")
 def smoke() -> LeakageStudy:
-    study: LeakageStudy = runpy.run_path(str(ROOT / "sweeps" / "vote_leakage.py"))["SMOKE"]
     # In the small file all are white women.
     small: dict[str, Any] = {"attributes": ("doctorate", "over_60"), "teachers": 10, "others": 40}
-    return replace(study, **small, attribute_people=5, questions=50)
+    return replace(SMOKE, **small, attribute_people=5, questions=50)
 
 
 @pytest.fixture
@@ -369,7 +367,7 @@ def test_runs_share_budgets_and_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_the_sweep_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """sweeps/memorization.py at its smoke size, two blocks, one trial each, in this process."""
     monkeypatch.setattr(block_check, "connected", nullcontext)
-    whole = load_sweep(str(ROOT / "sweeps" / "memorization.py"))
+    whole = load_sweep("memorization")
     sweep = replace(whole, blocks=2)
     arguments = ["--smoke", "--json", "--results", str(tmp_path / "out")]
     own = {"audit.canaries": 40, "trainer.epochs": 2}

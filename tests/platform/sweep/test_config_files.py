@@ -38,7 +38,6 @@ from labeldp.platform.settings.sweep import (
     Uniform,
     Variant,
     plan_trials,
-    resized,
     sized_sweep,
     variants_of,
 )
@@ -174,16 +173,8 @@ def test_axes_and_a_later_axis_of_another_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "seed: ${trainer.epochs}\ntrainer.epochs: ${seed}",
-            "line 1: seed: its references go in a",
-        ),
-        (
-            "seed: 1\ntrainer:\n  epochs: ${nope}",
-            "line 3: trainer.epochs: Interpolation key 'nope'",
-        ),
+        ("seed: 1\na:\n  b: ${nope}", "line 3: a.b: Interpolation key 'nope'"),
         ("seed: 1\nseed: 2", "line 2: seed is set before, at "),
-        ("- 1\n- 2", "holds no mapping but '[1, 2]'"),
         ("trainer: {epochs: [1,\n", "is not YAML, line 2: "),
         ("a: &a {b: *a}", "is not YAML (RecursionError)"),
         ("no: 3", "line 1: the key 'no' is no text; quote it"),
@@ -299,14 +290,8 @@ def test_the_examples_are_the_sweeps_of_the_same_name(name: str, tmp_path: Path)
     for smoke in (False, True):
         options = SweepOptions(results=tmp_path / "none", smoke=smoke)
         assert plan_of(ours, options) == plan_of(python, options)
-        hashes = [
-            [
-                trial.hash("")
-                for trial in plan_trials(resized(sweep, sweep.smoke) if smoke else sweep)
-            ]
-            for sweep in (ours, python)
-        ]
-        assert hashes[0] == hashes[1]  # the same configurations: the same numbers
+        # The same configurations: the same numbers.
+        assert plan_trials(sized_sweep(ours, options)) == plan_trials(sized_sweep(python, options))
 
 
 #: What the examples do not have.
@@ -388,10 +373,7 @@ def test_a_users_file_is_not_spoiled_by_the_numbers_of_a_named_base(tmp_path: Pa
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (
-            "name: x\nlines:\n  - name: A\n    changs: {}",
-            "line 4: unknown key 'lines[0].changs'; did",
-        ),
+        ("name: x\nlines:\n - name: A\n   changs: 3", "line 4: unknown key 'lines[0].changs'; did"),
         ("name: x\nresource: {cpu: 2}", "line 2: unknown key 'resource'; did you mean resources"),
         (
             "name: x\nbudget: {epsilom: 2}",

@@ -21,7 +21,6 @@ from labeldp.platform.settings.configuration import ConfigurationError, TrialCon
 from labeldp.platform.settings.sweep import PlannedTrial, plan_trials
 from labeldp.platform.sweep.cost import (
     SweepCost,
-    budget_of,
     check_budget,
     check_what_is_left,
     cost_of,
@@ -150,18 +149,6 @@ def test_failure_probabilities_take_a_budgets_delta(monkeypatch: pytest.MonkeyPa
     check_left(twice, (), Budget(epsilon=1.0, delta=8.1e-6))
     with pytest.raises(BudgetExceeded, match="would make it inf"):
         check_left(twice, (), Budget(epsilon=1.0, delta=7.9e-6))
-
-
-def test_the_command_line_tightens_a_sweeps_budget_and_never_loosens_it() -> None:
-    stated = Budget(epsilon=2.0, delta=1e-7)
-    assert budget_of(None, None, delta=1e-5) is None
-    assert budget_of(stated, None, delta=1e-5) == stated
-    assert budget_of(None, 3.0, delta=1e-5) == Budget(epsilon=3.0, delta=1e-5)
-    assert budget_of(stated, 9.0, delta=1e-5) == stated
-    assert budget_of(stated, 1.0, delta=1e-5) == Budget(epsilon=1.0, delta=1e-7)
-    for bad in (math.nan, 0.0, -1.0):
-        with pytest.raises(ValueError, match="epsilon"):
-            budget_of(stated, bad, delta=1e-5)
 
 
 def check_left(

@@ -2,7 +2,6 @@
 
 import csv
 import fcntl
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -30,7 +29,7 @@ from labeldp.platform.settings.sweep import (
 )
 from labeldp.platform.sweep.driver import check, run_sweep
 from labeldp.platform.sweep.open_sweep import _coin_seed, budget_left, known_ledger
-from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
+from labeldp.platform.vault.vault_store import SqliteStore
 from tests.faults.without_cluster import without_cluster
 from tests.platform.sweep.examples import a_charge, a_cluster, a_record, a_sweep
 
@@ -76,31 +75,6 @@ def test_a_new_vault_in_its_place_is_refused(folder: ResultsFolder) -> None:
         known_ledger(folder, moved=True)
 
 
-@pytest.mark.parametrize("restored", ["all", "vault.db", "trials"])
-def test_a_results_folder_that_was_restored_is_refused(
-    restored: str, folder: ResultsFolder, tmp_path: Path
-) -> None:
-    shutil.copytree(folder.path, tmp_path / "backup")
-    line = a_charge("r2")
-    assert SqliteStore(folder.store).record(line, np.arange(3), lines=1)
-    folder.keep(a_record("f" * 16, release_keys=("r2",)))
-    if restored == "vault.db":
-        shutil.copy(tmp_path / "backup" / "vault.db", folder.store)
-    elif restored == "trials":
-        shutil.rmtree(folder.path / "trials")
-        shutil.copytree(tmp_path / "backup" / "trials", folder.path / "trials")
-    else:
-        shutil.rmtree(folder.path)
-        shutil.copytree(tmp_path / "backup", folder.path)
-    if restored == "trials":  # the vault has it all, and draws nothing anew
-        assert len(known_ledger(folder, moved=False)) == 2
-        return
-    with pytest.raises(StoreUnusable, match=r"vault\.db has lost 1 lines .*--moved"):
-        known_ledger(folder, moved=False)
-    if restored == "all":
-        assert [charge.event for charge in known_ledger(folder, moved=True)][1:] == [line.event]
-
-
 @pytest.mark.parametrize("finished", [True, False])
 def test_a_release_that_any_trial_read_is_missed(folder: ResultsFolder, finished: bool) -> None:
     """Also one of another plan, and one that failed: it has seen the noise."""
@@ -115,9 +89,10 @@ def test_a_release_that_any_trial_read_is_missed(folder: ResultsFolder, finished
         (None, False, Budget(epsilon=50.0)),
         (None, True, Budget(epsilon=50.0, delta=1e-5)),
         (Budget(epsilon=60.0, delta=1e-3), True, Budget(epsilon=50.0, delta=1e-3)),
+        (Budget(epsilon=40.0, delta=1e-3), False, Budget(epsilon=40.0, delta=1e-3)),
     ],
 )
-def test_a_command_lines_budget_takes_the_delta_of_earlier_releases(
+def test_a_command_line_tightens_a_budget_at_its_delta_or_that_of_earlier_releases(
     own: Budget | None, drawn: bool, expected: Budget, tmp_path: Path
 ) -> None:
     """At delta 0 a Gaussian release has no epsilon, and nothing could be afforded after it."""
