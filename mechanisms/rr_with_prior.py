@@ -69,7 +69,7 @@ class RRWithPrior(PureMechanism):
 
     def top_k(self, prior: AnyArray) -> AnyArray:
         """Number of classes k* [N] that are possible outputs; of equally good ones the smallest."""
-        return like(self._best(_validate.probabilities(prior, name="prior"))[0], prior)
+        return like(as_numpy(self.outputs(prior)).sum(axis=1), prior)
 
     def outputs(self, prior: AnyArray) -> AnyArray:
         """Return the possible outputs [N, K]: the k* likeliest of each row of the prior."""
@@ -81,7 +81,11 @@ class RRWithPrior(PureMechanism):
 
     def keep_probability(self, prior: AnyArray) -> AnyArray:
         """Probability [N] that the output is the true label, if labels follow the prior [N, K]."""
-        return like(self._best(_validate.probabilities(prior, name="prior"))[1], prior)
+        checked = _validate.probabilities(prior, name="prior")
+        members = self.outputs(checked)
+        # Single precision leaves rows that miss 1 by 1e-6.
+        share = np.where(members, checked, 0.0).sum(axis=1) / checked.sum(axis=1)
+        return like(share / (1 + (members.sum(axis=1) - 1) * math.exp(-self.epsilon)), prior)
 
     def release(self, labels: AnyArray, prior: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy labels [N] once; the prior [N, K] must be made without these labels."""
@@ -116,36 +120,20 @@ class RRWithPrior(PureMechanism):
         table[index, seen] = -log_size
         return like(table, noisy)
 
-    def _best(self, prior: NDArray[np.float64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """k* and w_k* [N] of the paper: w_k = (sum of the k largest) / (1 + (k - 1) e^-epsilon)."""
-        k = np.empty(len(prior), dtype=np.int64)
-        kept = np.empty(len(prior))
-        for rows in _validate.blocks(*prior.shape, entries=_BLOCK_ENTRIES):
-            k[rows], kept[rows], _ = self._best_block(prior[rows])
-        return k, kept
+    def _members(self, prior: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return the possible outputs [B, K]: the k* classes with the largest w_k of the paper.
 
-    def _best_block(
-        self, prior: NDArray[np.float64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]:
-        """k*, w_k* and the smallest prior among the k* likeliest classes, each [B]."""
+        w_k = (sum of the k largest) / (1 + (k - 1) e^-epsilon). In exact arithmetic k* never
+        separates equally likely classes. Rounding may, and then the lower numbers are taken, so
+        that the same prior always has the same outputs.
+        """
         ascending = np.sort(prior, axis=1)
-        index = np.arange(len(prior))
         values = np.cumsum(ascending[:, ::-1], axis=1)
-        total = values[:, -1].copy()  # single precision leaves rows that miss 1 by 1e-6
         # Counting from k = 0 here: the divisor 1 + (k - 1) e^-epsilon of the paper counts from 1.
         values /= 1 + np.arange(prior.shape[1]) * math.exp(-self.epsilon)
-        best = values.argmax(axis=1)  # the first of several: the smallest k
-        threshold = ascending[index, prior.shape[1] - 1 - best]
-        return best + 1, values[index, best] / total, threshold
-
-    def _members(self, prior: NDArray[np.float64]) -> NDArray[np.bool_]:
-        """Return the possible outputs [B, K].
-
-        In exact arithmetic k* never separates equally likely classes. Rounding may, and then the
-        lower numbers are taken, so that the same prior always has the same outputs.
-        """
-        k, _, threshold = self._best_block(prior)
-        members = prior >= threshold[:, None]
+        k = values.argmax(axis=1) + 1  # the first of several: the smallest
+        threshold = ascending[np.arange(len(prior)), prior.shape[1] - k]
+        members: NDArray[np.bool_] = prior >= threshold[:, None]
         tied = np.flatnonzero(members.sum(axis=1) > k)
         if tied.size:
             above = prior[tied] > threshold[tied, None]
