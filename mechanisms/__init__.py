@@ -50,10 +50,6 @@ from labeldp.mechanisms.channels import (
     SubsetSelection as SubsetSelection,
     optimal_channel as optimal_channel,
 )
-from labeldp.mechanisms.rr_with_prior import (
-    ClusterHistograms as ClusterHistograms,
-    TwoClassHistograms as TwoClassHistograms,
-)
 from labeldp.mechanisms.label_moments import LabelMoments as LabelMoments
 from labeldp.mechanisms.ledger import (
     Budget as Budget,
@@ -89,7 +85,9 @@ from labeldp.mechanisms.randomness import (
     SeededNoise as SeededNoise,
 )
 from labeldp.mechanisms.rr_with_prior import (
+    ClusterHistograms as ClusterHistograms,
     RRWithPrior as RRWithPrior,
+    TwoClassHistograms as TwoClassHistograms,
     tempered as tempered,
 )
 from labeldp.mechanisms.score_histogram import (

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import torch
 
 
+Floats = NDArray[np.float64]
 Array = Union[NDArray[Any], "torch.Tensor"]
 AnyArray = TypeVar("AnyArray", NDArray[Any], "torch.Tensor")
 Inputs = ParamSpec("Inputs")

@@ -91,30 +91,24 @@ class CorrectCount(PureMechanism, DrawnExactly):
         The predictions [M], and the groups [M], numbered from 0, must be made without these labels
         [M]. Without groups, all labels are in one.
         """
-        right = _right(labels, predictions)
-        places = np.zeros(len(right), np.int64) if groups is None else as_numpy(groups)
-        _validate.same_length(groups=len(places), labels=len(right))
-        counts = np.bincount(places, right).astype(np.int64)
+        truth = as_numpy(labels)
+        guesses = as_numpy(predictions)
+        if truth.ndim != 1 or guesses.shape != truth.shape:
+            raise ValueError(
+                f"there are predictions of shape {guesses.shape} for {truth.size} labels; give one "
+                "for each"
+            )
+        if guesses.size == 0:
+            raise ValueError("predictions are empty; give at least one label and one prediction")
+        if not np.issubdtype(guesses.dtype, np.integer):
+            raise ValueError(
+                f"predictions are of type {guesses.dtype}; they must be classes, whole numbers: "
+                "scores become classes by .argmax(1)"
+            )
+        places = np.zeros(len(truth), np.int64) if groups is None else as_numpy(groups)
+        _validate.same_length(groups=len(places), labels=len(truth))
+        counts = np.bincount(places, guesses == truth).astype(np.int64)
         return counts + discrete_laplace(generator, scale=self.scale, shape=counts.shape)
-
-
-def _right(labels: Array, predictions: Array) -> NDArray[np.bool_]:
-    """Whether each of the predictions [M] of labels [M] is right."""
-    truth = as_numpy(labels)
-    guesses = as_numpy(predictions)
-    if truth.ndim != 1 or guesses.shape != truth.shape:
-        raise ValueError(
-            f"there are predictions of shape {guesses.shape} for {truth.size} labels; give one for "
-            "each"
-        )
-    if guesses.size == 0:
-        raise ValueError("predictions are empty; give at least one label and one prediction")
-    if not np.issubdtype(guesses.dtype, np.integer):
-        raise ValueError(
-            f"predictions are of type {guesses.dtype}; they must be classes, whole numbers: scores "
-            "become classes by .argmax(1)"
-        )
-    return np.asarray(guesses == truth)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -32,11 +32,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import AnyArray, Array, as_numpy, like
+from labeldp.mechanisms._validate import AnyArray, Array, Floats, as_numpy, like
 from labeldp.mechanisms.accounting import GaussianEvent, PureMechanism
 from labeldp.mechanisms.accuracy_estimate import TWO_SIDED
 from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.channels import LARGEST_EPSILON, exact_draws, optimal_channel
+from labeldp.mechanisms.channels import LARGEST_EPSILON, exact_digits, exact_draws, optimal_channel
 from labeldp.mechanisms.label_moments import noisy_sums
 from labeldp.mechanisms.randomness import (
     AnyGenerator,
@@ -47,8 +47,6 @@ from labeldp.mechanisms.randomness import (
 )
 from labeldp.mechanisms.rr_with_prior import ClusterHistograms
 from labeldp.mechanisms.score_histogram import Estimated
-
-Floats = NDArray[np.float64]
 
 #: Steps between the bounds that a vault keeps, and bins of a channel: a program for more bins
 #: takes minutes.
@@ -151,8 +149,8 @@ class AmountChannel(PureMechanism):
         exact = _validate.labels(levels, num_classes=LEVELS, secret=True)
         table = self.table(prior)
         bins = exact * BINS // LEVELS
-        draws = as_discrete_generator(generator)
-        found = exact_draws(table.probabilities, bins, epsilon=self.epsilon, generator=draws)
+        digits, total = exact_digits(table.probabilities, self.epsilon)
+        found = exact_draws(bins, digits.cumsum(axis=1), total, as_discrete_generator(generator))
         return like(found, levels)
 
 

@@ -32,7 +32,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import AnyArray, like
+from labeldp.mechanisms._validate import AnyArray, Floats, like
 from labeldp.mechanisms.accounting import PureMechanism
 from labeldp.mechanisms.label_channels import (
     Agreement,
@@ -43,8 +43,6 @@ from labeldp.mechanisms.label_channels import (
 )
 from labeldp.mechanisms.randomness import AnyGenerator, as_discrete_generator
 from labeldp.mechanisms.rr_with_prior import labels_for
-
-Floats = NDArray[np.float64]
 
 #: Probabilities are multiples of about 2^-58; above this epsilon a draw is that of this epsilon.
 _UNIT = 1 << 58
@@ -229,13 +227,16 @@ class _Staircase:
         inside, outside, total = self.digits(epsilon)
         ends = np.where(self.sets.T, inside, outside).cumsum(axis=1)
         with_empty = np.vstack((self.sets, np.zeros_like(self.sets[:1])))
-        return with_empty[_drawn(labels, ends, total, generator)]
+        return with_empty[exact_draws(labels, ends, total, generator)]
 
 
-def _drawn(
+def exact_draws(
     labels: NDArray[np.int64], ends: NDArray[np.int64], total: int, generator: np.random.Generator
 ) -> NDArray[np.int64]:
-    """Draw an output 0..O for each label [N], by cumulated whole numbers [K, O] out of a total."""
+    """Draw an output 0..O for each label [N], by cumulated whole numbers [K, O] out of a total.
+
+    O itself stands for the rest of the total.
+    """
     drawn = generator.integers(0, total, len(labels))
     chosen = np.empty(len(labels), dtype=np.int64)
     # By blocks: one comparison for each label and output would take gigabytes.
@@ -261,18 +262,6 @@ def _completed(sums: NDArray[np.int64], factor: Fraction) -> int:
     """Return a total for rows of these sums [K], whose rests are within the factor of another."""
     spread = int(sums.max() - sums.min())
     return int(sums.max()) + (math.ceil(spread / (factor - 1)) if spread else 0)
-
-
-def exact_draws(
-    probabilities: Floats,
-    labels: NDArray[np.int64],
-    *,
-    epsilon: float,
-    generator: np.random.Generator,
-) -> NDArray[np.int64]:
-    """Draw an output 0..O-1 of a channel [K, O] for each label [N]; O reveals nothing of it."""
-    digits, total = exact_digits(probabilities, epsilon)
-    return _drawn(labels, digits.cumsum(axis=1), total, generator)
 
 
 def optimal_channel(
@@ -485,7 +474,6 @@ class StaircaseChannel(PureMechanism):
     failure_probability: ClassVar[float] = 0.0
 
     def __post_init__(self) -> None:
-        """Check the parameters."""
         super().__post_init__()
         _validate.whole(prototypes=self.prototypes, minimum=1)
 

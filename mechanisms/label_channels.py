@@ -26,10 +26,9 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._validate import Floats
 from labeldp.mechanisms.accounting import Event, PureMechanism, brentq, gaussian_epsilon
 from labeldp.mechanisms.randomness import AnyGenerator
-
-Floats = NDArray[np.float64]
 
 #: Ratios beyond this are certain in double precision.
 _LARGEST_RATIO = 700.0

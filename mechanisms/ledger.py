@@ -222,8 +222,7 @@ class PrivacyLedger:
     def charge(self, event: Event, *, indices: NDArray[np.integer[Any]] | None = None) -> None:
         """Charge `event` to the labels at `indices`, or to every label."""
         column = self._columns.get(event, len(self._columns))
-        new = column == len(self._columns)
-        times = np.pad(self._times, ((0, 0), (0, int(new))))
+        times = np.pad(self._times, ((0, 0), (0, int(column == len(self._columns)))))
         if indices is None:
             times[:, column] += 1
         else:
@@ -235,12 +234,10 @@ class PrivacyLedger:
             parts = np.flatnonzero(there)
             times = times[parts // 2]
             times[parts % 2 == 1, column] += 1
-            places = np.arange(len(parts))
-            # Groups that have paid the same are one. By a new event they all differ.
-            if not new:
-                rows = times.view(np.dtype((np.void, times[0].nbytes))).ravel()
-                _, first, places = np.unique(rows, return_index=True, return_inverse=True)
-                times = times[first]
+            # Groups that have paid the same are one. As bytes: `axis=0` takes ten times as long.
+            rows = times.view(np.dtype((np.void, times[0].nbytes))).ravel()
+            _, first, places = np.unique(rows, return_index=True, return_inverse=True)
+            times = times[first]
             self._group_of = places[(np.cumsum(there) - 1)[part]]
         self._columns = {**self._columns, event: column}
         self._times = times

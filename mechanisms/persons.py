@@ -20,7 +20,7 @@ Persons are public: who has which rows is protected no more than features are.
 import math
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
@@ -226,25 +226,21 @@ def _lengths(weights: NDArray[Any], persons: Persons) -> NDArray[np.float64]:
     counts = np.bincount(persons)
     starts = np.cumsum(counts) - counts
     found = np.zeros(len(counts))
-    for count, whose in _alike(counts, weights.shape[1]):
-        rows = weights[order[starts[whose][:, None] + np.arange(count)]].astype(np.float64)
-        # All pairs of rows give the tighter bound. For many rows the sum of lengths is quicker, and
-        # never too small.
-        if count <= _COMPARED:
-            products = np.abs(rows @ rows.transpose(0, 2, 1)).sum((1, 2))
-            found[whose] = np.sqrt(products)
-        else:
-            found[whose] = np.linalg.norm(rows, axis=2).sum(1)
-    return found
-
-
-def _alike(counts: NDArray[np.intp], width: int) -> Iterator[tuple[int, Persons]]:
-    """Persons with equally many rows, some at a time."""
     for count in np.unique(counts[counts > 0]).tolist():
-        whose = np.flatnonzero(counts == count)
-        each = count * max(width, count)
-        for part in _validate.blocks(len(whose), each, entries=_NUMBERS_AT_ONCE):
-            yield count, whose[part]
+        # Persons with equally many rows, some at a time.
+        alike = np.flatnonzero(counts == count)
+        each = count * max(weights.shape[1], count)
+        for part in _validate.blocks(len(alike), each, entries=_NUMBERS_AT_ONCE):
+            whose = alike[part]
+            rows = weights[order[starts[whose][:, None] + np.arange(count)]].astype(np.float64)
+            # All pairs of rows give the tighter bound. For many rows the sum of lengths is quicker,
+            # and never too small.
+            if count <= _COMPARED:
+                products = np.abs(rows @ rows.transpose(0, 2, 1)).sum((1, 2))
+                found[whose] = np.sqrt(products)
+            else:
+                found[whose] = np.linalg.norm(rows, axis=2).sum(1)
+    return found
 
 
 def event_of_persons(mechanism: Any, persons: Persons, public: Sequence[NDArray[Any]]) -> Event:

@@ -43,6 +43,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms import _validate
+from labeldp.mechanisms._validate import Floats
 
 if TYPE_CHECKING:
     import torch
@@ -104,11 +105,6 @@ class SecureGenerator:
 
     bits: np.random.Generator  # the generator of uniform bits
     word_bits: int = 64  # how many digits of a real number are drawn at a time, 1 to 64
-
-    def __post_init__(self) -> None:
-        _validate.whole(word_bits=self.word_bits, minimum=1)
-        if self.word_bits > 64:
-            raise ValueError(f"word_bits is {self.word_bits}; a word holds 64 bits at most")
 
     def words(self, size: int) -> NDArray[np.uint64]:
         """Draw uniform whole numbers below 2^word_bits [N]."""
@@ -241,7 +237,6 @@ def as_discrete_generator(generator: AnyGenerator) -> np.random.Generator:
 #: Noise on real values lies on multiples of 1 / LATTICE.
 LATTICE = 2**20
 
-Floats = NDArray[np.float64]
 Labels = NDArray[np.int64]
 Indices = NDArray[np.intp]
 Mask = NDArray[np.bool_]

@@ -43,6 +43,7 @@ from scipy.special import log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import (
+    Floats,
     checked_counts,
     checked_mask,
     checked_noise,
@@ -50,11 +51,7 @@ from labeldp.mechanisms._validate import (
     checked_votes,
     whole_maximum,
 )
-from labeldp.mechanisms.accounting import (
-    ORDERS,
-    Conversion,
-    epsilon_from_rdp,
-)
+from labeldp.mechanisms.accounting import ORDERS, Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.decisions import (
     MOST_OUTCOMES,
     Accounting,
@@ -63,8 +60,6 @@ from labeldp.mechanisms.pate.decisions import (
     exact_answers,
     exact_checks,
 )
-
-Floats = NDArray[np.float64]
 
 #: exp() of more than this overflows; such blocks take the slower way.
 _LARGE_EXPONENT = 700.0

@@ -31,7 +31,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import as_numpy, checked_votes, like, whole_maximum
+from labeldp.mechanisms._validate import Floats, as_numpy, checked_votes, like, whole_maximum
 from labeldp.mechanisms.accounting import (
     ORDERS,
     Conversion,
@@ -44,7 +44,6 @@ from labeldp.mechanisms.accounting import (
 )
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
-    Floats,
     PateCost,
     QueryCosts,
     confident_gnmax_costs,
@@ -354,19 +353,15 @@ class ConfidentGNMax(_Aggregator):
         return self.answer_passed(votes, passed, rng), passed
 
 
-def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: ArrayLike | None) -> Floats:
+def surprise_counts(votes: NDArray[np.integer[Any]], student_scores: Floats) -> Floats:
     """Counts that Interactive-GNMax checks: votes less those that the student expects [N, K].
 
     The expectation T p is rounded before it is subtracted. The counts are then whole, so that one
     vote moves their maximum by 1 at most; rounding their difference in floats could move it by 2.
     The student's class probabilities [N, K] are public.
     """
-    scores = _validate.probabilities(
-        student_scores, name="student_scores", num_classes=votes.shape[1]
-    )
-    _validate.same_length(student_scores=len(scores), votes=len(votes))
     teachers = int(votes[0].sum())
-    return votes.astype(np.float64) + np.floor(0.5 - teachers * scores)
+    return votes.astype(np.float64) + np.floor(0.5 - teachers * student_scores)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -399,8 +394,11 @@ class InteractiveGNMax(_Aggregator):
     def _public(self, votes: Array, student_scores: ArrayLike | None) -> tuple[Array, ...]:
         if student_scores is None:
             raise ValueError("InteractiveGNMax needs student_scores, the student's probabilities")
-        counts = surprise_counts(votes, student_scores)
-        return counts, _validate.probabilities(student_scores, name="student_scores")
+        scores = _validate.probabilities(
+            student_scores, name="student_scores", num_classes=votes.shape[1]
+        )
+        _validate.same_length(student_scores=len(scores), votes=len(votes))
+        return surprise_counts(votes, scores), scores
 
     def _costs(self, votes: Array, accounting: Accounting, *public: Array) -> QueryCosts:
         return self._teachers._costs(votes, accounting, public[0])

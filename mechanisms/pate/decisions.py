@@ -48,6 +48,7 @@ from scipy.special import log_ndtr
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import (
+    Floats,
     checked_counts,
     checked_noise,
     checked_orders,
@@ -55,8 +56,6 @@ from labeldp.mechanisms._validate import (
     whole_maximum,
 )
 from labeldp.mechanisms.accounting import ORDERS, DecisionEvent, GaussianEvent
-
-Floats = NDArray[np.float64]
 
 #: kappa, C(kappa) of a check, C(kappa) of an answer, as certified [105, 3].
 TABLE = np.loadtxt(Path(__file__).with_name("decision_table.csv"), delimiter=",", skiprows=1)

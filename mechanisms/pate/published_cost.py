@@ -56,6 +56,7 @@ from scipy.special import log_ndtr, ndtri, ndtri_exp
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import (
+    Floats,
     as_numpy,
     checked_counts,
     checked_mask,
@@ -66,7 +67,6 @@ from labeldp.mechanisms._validate import (
 )
 from labeldp.mechanisms.accounting import Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.accounting import (
-    Floats,
     log_probability_answered,
     log_q_gaussian,
     rdp_gnmax,

@@ -29,9 +29,8 @@ from scipy.linalg import cho_factor, cho_solve
 from scipy.special import chdtrc, log_ndtr, logsumexp
 
 from labeldp.mechanisms import _validate
-from labeldp.mechanisms._validate import as_numpy, checked_votes
+from labeldp.mechanisms._validate import Floats, as_numpy, checked_votes
 from labeldp.mechanisms.accounting import ORDERS, Conversion, conversion_offsets
-from labeldp.mechanisms.pate.accounting import Floats
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax
 from labeldp.mechanisms.pate.decisions import Accounting
 

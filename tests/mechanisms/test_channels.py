@@ -153,7 +153,7 @@ def test_each_number_that_may_be_drawn_stands_for_its_output(
     ends = np.array([[2, 5], [3, 4]])
     generator: Any = Given(np.tile(np.arange(7), 2))
     monkeypatch.setattr(channels, "_BLOCK_ENTRIES", 6)  # three labels at a time
-    drawn = channels._drawn(np.repeat([0, 1], 7), ends, 7, generator)
+    drawn = channels.exact_draws(np.repeat([0, 1], 7), ends, 7, generator)
     assert drawn.tolist() == [0, 0, 1, 1, 1, 2, 2, 0, 0, 0, 1, 2, 2, 2]
     assert generator.ends == [7]
     mechanism = SubsetSelection(epsilon=1.0, num_classes=5, subset_size=2)

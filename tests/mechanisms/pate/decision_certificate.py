@@ -60,7 +60,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr
 
-from labeldp.mechanisms.pate.accounting import Floats
+from labeldp.mechanisms._validate import Floats
 
 #: Positive quadrature of a density of width 1 or less in a window of 18: right to 12 digits.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(64)
