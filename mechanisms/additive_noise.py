@@ -71,6 +71,7 @@ class LaplaceNoise(PurePerLabel):
     """One-hot labels plus Laplace noise of scale 2 / epsilon in every coordinate: pure DP."""
 
     failure_probability: ClassVar[float] = 0.0
+    family: ClassVar[LaplaceFamily] = LaplaceFamily()
 
     @property
     def scale(self) -> float:
@@ -86,11 +87,6 @@ class LaplaceNoise(PurePerLabel):
     def agreement(self) -> Agreement:
         """The entry of the predicted class, with its noise."""
         return Agreement(noise_std=self.noise_std)
-
-    @property
-    def family(self) -> LaplaceFamily:
-        """Laplace noise of any scale."""
-        return LaplaceFamily()
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy one-hot vectors of labels [N], once: float64 [N, K]."""
@@ -111,16 +107,12 @@ class GaussianNoise(GaussianMechanism, PerLabel):
     """One-hot labels plus Gaussian noise in every coordinate: (epsilon, delta)-DP."""
 
     failure_probability: ClassVar[float] = 0.0
+    family: ClassVar[GaussianFamily] = GaussianFamily()
 
     @property
     def agreement(self) -> Agreement:
         """The entry of the predicted class, with its noise."""
         return Agreement(noise_std=self.noise_std)
-
-    @property
-    def family(self) -> GaussianFamily:
-        """Gaussian noise of any standard deviation."""
-        return GaussianFamily()
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy one-hot vectors of labels [N], once: float64 [N, K]."""

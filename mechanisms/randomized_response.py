@@ -147,6 +147,7 @@ class BitFlip(PurePerLabel):
     """
 
     failure_probability: ClassVar[float] = 0.0
+    family: ClassVar[BitFlipFamily] = BitFlipFamily()
 
     @property
     def flip_probability(self) -> float:
@@ -158,11 +159,6 @@ class BitFlip(PurePerLabel):
         """The bit of the predicted class."""
         # 1 - 2 q = tanh(epsilon / 4), which keeps its digits where epsilon is small.
         return Agreement(wrong=self.flip_probability, gain=math.tanh(self.epsilon / 4))
-
-    @property
-    def family(self) -> BitFlipFamily:
-        """Bits flipped at any rate."""
-        return BitFlipFamily()
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Draw the noisy bits of labels [N], once: uint8 [N, K]."""
@@ -202,25 +198,13 @@ class NoNoise(PerLabel):
 
     num_classes: int  # K, at least 2
 
+    event: ClassVar[PureEvent] = PureEvent(epsilon=math.inf)
     failure_probability: ClassVar[float] = 0.0
+    agreement: ClassVar[Agreement] = Agreement()
+    family: ClassVar[None] = None  # labels without noise need no audit
 
     def __post_init__(self) -> None:
         _validate.whole(num_classes=self.num_classes, minimum=2)
-
-    @property
-    def event(self) -> PureEvent:
-        """The cost of handing out a label: everything."""
-        return PureEvent(epsilon=math.inf)
-
-    @property
-    def agreement(self) -> Agreement:
-        """Whether the label is the predicted one."""
-        return Agreement()
-
-    @property
-    def family(self) -> None:
-        """None: labels without noise need no audit."""
-        return None
 
     def release(self, labels: AnyArray, *, generator: AnyGenerator) -> AnyArray:
         """Return the labels [N] unchanged; `generator` is there for the common interface."""
@@ -239,14 +223,11 @@ class NoNoise(PerLabel):
 class PublishedClasses:
     """The classes that occur, read from the labels: paid for as the labels themselves are."""
 
-    failure_probability: ClassVar[float] = 0.0
-
     num_classes: int
 
-    @property
-    def event(self) -> PureEvent:
-        """No bound: a class that one person has is that person's label."""
-        return PureEvent(epsilon=math.inf)
+    #: No bound: a class that one person has is that person's label.
+    event: ClassVar[PureEvent] = PureEvent(epsilon=math.inf)
+    failure_probability: ClassVar[float] = 0.0
 
     def release(self, labels: NDArray[Any], *, generator: AnyGenerator) -> NDArray[np.bool_]:
         """Return which classes occur [K] among labels 0..K-1 [N]."""
