@@ -153,9 +153,9 @@ def _check_curve(orders: NDArray[np.float64], rdp: NDArray[np.float64]) -> None:
         )
     if not (orders > 1).all():
         raise ValueError(f"orders holds {orders.min()}; every Renyi order must be above 1")
-    if np.isnan(rdp).any() or (rdp < 0).any():
-        bad = int(np.flatnonzero(np.isnan(rdp) | (rdp < 0))[0])
-        raise ValueError(f"rdp is {rdp[bad]} at order {orders[bad]}; it must be 0 or above")
+    bad = ~(rdp >= 0)  # NaN is not 0 or above
+    if bad.any():
+        raise ValueError(f"rdp is {rdp[bad][0]} at order {orders[bad][0]}; it must be 0 or above")
 
 
 def conversion_offsets(
@@ -242,9 +242,13 @@ def _precision(events: Iterable[GaussianEvent]) -> float:
     return math.fsum(event.noise_multiplier**-2 for event in events)
 
 
-def composed_gaussians(events: Sequence[GaussianEvent]) -> GaussianEvent:
-    """Return several Gaussian events of one label, decisions among them or not, as one."""
-    multiplier = _precision(events) ** -0.5
+def composed(events: Sequence[Event]) -> Event:
+    """Return events of one label as one; several are Gaussian, decisions among them or not."""
+    if len(events) == 1:
+        return events[0]
+    gaussians = [event for event in events if isinstance(event, GaussianEvent)]
+    assert len(gaussians) == len(events), "aggregators that have rounds or bounds are Gaussian"
+    multiplier = _precision(gaussians) ** -0.5
     if not any(isinstance(event, DecisionEvent) for event in events):
         return GaussianEvent(noise_multiplier=multiplier)
     orders, rdp = renyi_curve(events)

@@ -24,7 +24,7 @@ from labeldp.mechanisms.accounting import (
     Conversion,
     Event,
     GaussianEvent,
-    composed_gaussians,
+    composed,
     epsilon_from_rdp,
     epsilon_of,
 )
@@ -195,7 +195,7 @@ class PublishedCost:
         """The price of publishing the bound, beside its failure probability."""
         noise = self.publishing_noise
         multipliers = (noise.sensitivity_multiplier, noise.cost_multiplier)
-        return composed_gaussians([GaussianEvent(noise_multiplier=each) for each in multipliers])
+        return composed([GaussianEvent(noise_multiplier=each) for each in multipliers])
 
     def release(
         self, votes: NDArray[Any], answers: NDArray[Any], *, generator: AnyGenerator
@@ -311,12 +311,3 @@ def released_of(answers: Answers) -> NDArray[np.int64]:
 def looked_at(released: NDArray[Any]) -> int:
     """How many queries were checked."""
     return int((released[:, BY_TEACHERS] != NOT_LOOKED_AT).sum())
-
-
-def composed(events: Sequence[Event]) -> Event:
-    """Return events of one label as one; all of them Gaussian, unless there is only one."""
-    if len(events) == 1:
-        return events[0]
-    gaussians = [event for event in events if isinstance(event, GaussianEvent)]
-    assert len(gaussians) == len(events), "aggregators that have rounds or bounds are Gaussian"
-    return composed_gaussians(gaussians)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from labeldp.mechanisms._validate import LARGEST_WHOLE_SCALE
-from labeldp.mechanisms.accounting import USUAL_DELTA
+from labeldp.mechanisms.accounting import USUAL_DELTA, composed
 from labeldp.mechanisms.ledger import Priced, failure_of, total_of_prices
 from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.pate.aggregators import (
@@ -22,7 +22,7 @@ from labeldp.mechanisms.pate.aggregators import (
     LNMax,
     least_noise,
 )
-from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost, composed
+from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
 from labeldp.trainers.base import (
     Count,
     FeatureSet,

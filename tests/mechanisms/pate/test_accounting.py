@@ -3,6 +3,7 @@
 import itertools
 import json
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -11,14 +12,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from labeldp.mechanisms.accounting import (
-    ORDERS,
-    Conversion,
-    epsilon_from_rdp,
-)
+from labeldp.mechanisms.accounting import ORDERS, Conversion, epsilon_from_rdp
 from labeldp.mechanisms.pate.accounting import (
     CheckNoise,
-    PateCost,
     QueryCosts,
     confident_gnmax_costs,
     gnmax_costs,
@@ -85,9 +81,6 @@ def test_confident_gnmax_as_the_code_of_pate_2018(case: str) -> None:
         log_p = log_probability_answered(votes, threshold, sigma1)
         close(log_p, arrays[f"p{i}_logpr"], rtol=1e-9)
         close(rdp_threshold(log_p, sigma1, small), arrays[f"p{i}_rdp_thresh"], rtol=1e-9)
-        ceilings = small / noise**2, small / (2 * sigma1**2)
-        close(ceilings[0], arrays[f"p{i}_rdp_gnmax_ind"], rtol=1e-12)
-        close(ceilings[1], arrays[f"p{i}_rdp_thresh_ind"], rtol=1e-12)
 
         plain = gnmax_costs(votes, noise_std=noise)
         close(plain.rdp(long), arrays[f"p{i}_cum_gnmax"], rtol=1e-9)
@@ -100,10 +93,6 @@ def test_confident_gnmax_as_the_code_of_pate_2018(case: str) -> None:
         answered = costs.cost(delta=1e-5).answered
         assert answered == pytest.approx(setting["expected_answered"], rel=1e-9)
         check_curve(costs.rdp(long, answered=nothing), long, setting["threshold_step"])
-        for_any_votes = len(votes) * long / noise**2
-        check_curve(for_any_votes, long, setting["gnmax_data_independent"])
-        for_any_votes = long * (len(votes) / (2 * sigma1**2) + answered / noise**2)
-        check_curve(for_any_votes, long, setting["confident_gnmax_data_independent"])
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -136,11 +125,6 @@ def test_lnmax_as_the_moments_accountant_of_pate_2017() -> None:
         for delta, epsilon in row["eps"].items():
             cost = costs.cost(delta=float(delta), orders=moments + 1, conversion=Conversion.MIRONOV)
             assert cost.epsilon == pytest.approx(epsilon, rel=1e-9)
-        once = 2 / scale
-        any_votes = len(votes) * np.minimum(once, once**2 * (moments + 1) / 2)
-        for delta, epsilon in row["eps_data_independent"].items():
-            found, _ = epsilon_from_rdp(moments + 1, any_votes, float(delta), Conversion.MIRONOV)
-            assert found == pytest.approx(epsilon, rel=1e-9)
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case[:3] in ("rea", "mix")])
@@ -216,12 +200,8 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
     costs = confident_gnmax_costs(
         votes, threshold=row["threshold"], sigma1=row["sigma1"], sigma2=row["sigma2"]
     )
-
-    def first_queries(count: int) -> PateCost:
-        return costs.head(count).cost(delta=delta, orders=orders)
-
     for count in np.linspace(1, len(votes), 25, dtype=int).tolist():
-        part = first_queries(count)
+        part = costs.head(count).cost(delta=delta, orders=orders)
         assert part.epsilon == pytest.approx(curves[f"{name}__eps_total"][count - 1], rel=1e-9)
         assert part.answered == pytest.approx(curves[f"{name}__answered"][count - 1], rel=1e-9)
         assert part.order == pytest.approx(curves[f"{name}__order_opt"][count - 1], abs=1e-9)
@@ -231,17 +211,9 @@ def test_curves_of_the_antipodes_accountant(name: str) -> None:
         if "rdp_cum_after_" in key:
             count = int(key.rsplit("_", 1)[1])
             close(costs.head(count).rdp(orders), curves[key], rtol=1e-9)
-    total = costs.cost(delta=delta, orders=orders)
-    assert total.epsilon == pytest.approx(row["eps_all_queries"], rel=1e-9)
-    assert total.answered == pytest.approx(row["expected_answered_all"], rel=1e-9)
-    at_stop = first_queries(row["stop_index"] + 1)
-    assert at_stop.epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
-    assert at_stop.answered == pytest.approx(row["expected_answered_at_stop"], rel=1e-9)
     stopped = costs.until(row["n_samples"]).cost(delta=delta, orders=orders)
-    assert stopped == at_stop
-    for point in row["checkpoints"]:
-        found = first_queries(point["n_queries"]).epsilon
-        assert found == pytest.approx(point["eps"], rel=1e-9)
+    assert stopped.epsilon == pytest.approx(row["eps_at_stop"], rel=1e-9)
+    assert stopped.answered == pytest.approx(row["expected_answered_at_stop"], rel=1e-9)
     first = votes[: row["gnmax_first500"]["n"]]
     for plain, setting in (
         (gnmax_costs(first, noise_std=row["sigma2"]), row["gnmax_first500"]),
@@ -290,21 +262,8 @@ def test_realised_charges_every_check_and_every_answer_in_full() -> None:
     close(costs.rdp(answered=answered), by_hand, rtol=1e-12)
 
 
-def test_the_check_may_look_at_other_counts_than_the_votes_of_the_answer() -> None:
-    votes = np.array([[90, 10], [50, 50], [80, 20], [65, 35]])
-    setting: dict[str, Any] = {"threshold": 70, "sigma1": 30.0, "sigma2": 20.0}
-    costs = confident_gnmax_costs(votes, **setting)
-    guessed = confident_gnmax_costs(votes, **setting, check_counts=votes[:, ::-1] - 40.5)
-    assert (guessed.log_probability < costs.log_probability).all()
-
-
-def test_noise_on_every_class_costs_twice_and_saves_nothing() -> None:
+def test_noise_on_every_class_saves_no_answer() -> None:
     votes = np.array([[90, 10], [50, 50]])
-    costs = confident_gnmax_costs(
-        votes, threshold=70, sigma1=30.0, sigma2=20.0, check_noise=CheckNoise.PER_CLASS
-    )
-    nothing = np.zeros(2, dtype=bool)
-    close(costs.rdp(answered=nothing), 2 * ORDERS / 30.0**2, rtol=1e-12)
     below = norm.cdf((70 - votes) / 30.0).prod(axis=1)
     log_p = log_probability_answered_per_class(votes, 70, 30.0)
     close(np.exp(log_p), 1 - below, rtol=1e-12)
@@ -379,6 +338,14 @@ def exact_divergence(
     return np.asarray(logsumexp(terms, axis=1) / (orders - 1))
 
 
+def after_one_move(row: NDArray[np.int64]) -> Iterator[NDArray[np.int64]]:
+    """Votes after every move of one vote."""
+    one = np.eye(len(row), dtype=np.int64)
+    for source, target in itertools.permutations(range(len(row)), 2):
+        if row[source]:
+            yield row - one[source] + one[target]
+
+
 def test_costs_bound_the_exact_divergence_between_neighbors() -> None:
     """Against the true distributions of answers, by quadrature, after every move of one vote."""
     orders = np.array([1.5, 3.0, 10.0, 25.0])
@@ -388,12 +355,7 @@ def test_costs_bound_the_exact_divergence_between_neighbors() -> None:
     caught = 0
     for noise_std, row in itertools.product((3.0, 8.0), rows):
         bound = rdp_gnmax(log_q_gaussian([row], noise_std), noise_std, orders)[0]
-        for source, target in itertools.permutations(range(4), 2):
-            if row[source] == 0:
-                continue
-            other = row.copy()
-            other[source] -= 1
-            other[target] += 1
+        for other in after_one_move(row):
             p, q = (answer_log_probabilities(votes, noise_std) for votes in (row, other))
             assert (exact_divergence(p, q, orders) <= bound + 1e-9).all()
             p, q = (answer_log_probabilities(votes, noise_std / 2) for votes in (row, other))

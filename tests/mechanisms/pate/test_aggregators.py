@@ -40,7 +40,7 @@ from tests.mechanisms.privacy_loss import RUNS, assert_private, privacy_loss_low
 from tests.shared_material import shared_path
 
 CONFIDENT = ConfidentGNMax(threshold=60.0, sigma1=20.0, sigma2=10.0)
-AGGREGATORS = [
+AGGREGATORS: list[Aggregator] = [
     LNMax(scale=5.0),
     GNMax(noise_std=10.0),
     CONFIDENT,
@@ -281,15 +281,10 @@ def test_prices_for_any_votes_are_those_of_the_formulas() -> None:
         assert (normal.epsilon, normal.order) == pytest.approx(expected)
 
 
-PRICED: list[Aggregator] = [
-    LNMax(scale=20.0),
-    GNMax(noise_std=20.0),
-    ConfidentGNMax(threshold=60.0, sigma1=40.0, sigma2=20.0),
-]
 MIXED = np.random.default_rng(1).multinomial(100, [0.75, 0.15, 0.1], size=200)
 
 
-@pytest.mark.parametrize("aggregator", PRICED)
+@pytest.mark.parametrize("aggregator", AGGREGATORS)
 @pytest.mark.parametrize("accounting", Accounting)
 @pytest.mark.parametrize("conversion", Conversion)
 def test_no_votes_cost_more(

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy import integrate
 from scipy.special import log_ndtr, logsumexp, ndtr
 
 from labeldp.mechanisms.accounting import (
@@ -17,7 +16,7 @@ from labeldp.mechanisms.accounting import (
     GaussianEvent,
     PureEvent,
     RenyiEvent,
-    composed_gaussians,
+    composed,
     epsilon_from_rdp,
     epsilon_of,
     gaussian_epsilon,
@@ -39,7 +38,9 @@ from labeldp.mechanisms.pate.decisions import (
     exact_rdp_gnmax,
     exact_rdp_threshold,
 )
+from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities
 from tests.mechanisms.pate.decision_certificate import excess
+from tests.mechanisms.pate.test_accounting import after_one_move, exact_divergence
 from tests.shared_material import shared_path
 
 ATTACKED = np.array([1.5, 2.0, 5.0, 20.0, 50.0, 100.0])
@@ -155,8 +156,7 @@ def test_the_formula_of_the_page_is_computed() -> None:
     ):
         d = 1 / sigma
         kappa = d * math.sqrt(order * (order - 1))
-        rows = TABLE
-        log_c = np.interp(kappa, rows[:, 0], np.log(rows[:, column]))
+        log_c = np.interp(kappa, TABLE[:, 0], np.log(TABLE[:, column]))
         spread = math.sqrt(order) + math.sqrt(order - 1)
         r = third * order * (order - 1) * d**3 / (6 * spread**2)
         expected = (math.log(1 + kappa**2 * math.exp(log_c)) + r) / (order - 1)
@@ -194,11 +194,11 @@ def test_decisions_compose_with_everything_else() -> None:
     exact = (event.noise_multiplier**-2 + 20.0**-2) ** -0.5
     both = min(curve, epsilon_of([GaussianEvent(noise_multiplier=exact)], delta=1e-5))
     assert epsilon_of([event, plain], delta=1e-5) == pytest.approx(both, rel=1e-12)
-    one = composed_gaussians([event, plain])
+    one = composed([event, plain])
     assert isinstance(one, DecisionEvent) and one.rdp == pytest.approx(total)
     assert epsilon_of([one], delta=1e-5) == pytest.approx(both, rel=1e-12)
-    twice = composed_gaussians([plain, plain])
-    assert not isinstance(twice, DecisionEvent)
+    twice = composed([plain, plain])
+    assert type(twice) is GaussianEvent
     assert twice.noise_multiplier == pytest.approx(20 / 2**0.5)
     renyi = RenyiEvent(orders=tuple(ORDERS.tolist()), rdp=tuple((ORDERS * 0.001).tolist()))
     with_renyi = epsilon_from_rdp(ORDERS, event.rdp + ORDERS * 0.001, 1e-5)[0]
@@ -213,32 +213,10 @@ def test_decisions_compose_with_everything_else() -> None:
 def test_decisions_on_other_orders_are_refused() -> None:
     other = DecisionEvent(noise_multiplier=1.0, orders=(2.0, 3.0), rdp=(0.1, 0.2))
     with pytest.raises(ValueError, match="different grids of orders"):
-        composed_gaussians([decision(), other])
+        composed([decision(), other])
 
 
 FEW = np.array([1.5, 2.0, 10.0, 60.0])
-
-
-def divergence(p: NDArray[Any], q: NDArray[Any], order: float) -> float:
-    kept = (p > 0) & (q > 0)
-    return math.log(math.fsum(p[kept] ** order * q[kept] ** (1 - order))) / (order - 1)
-
-
-def winners(counts: NDArray[Any], noise_std: float) -> NDArray[Any]:
-    """Probability of every class [K], by adaptive quadrature."""
-    u = counts / noise_std
-
-    def integrand(x: float, k: int) -> float:
-        rest = np.prod(ndtr(x - np.delete(u, k)))
-        return float(rest * math.exp(-((x - u[k]) ** 2) / 2) / math.sqrt(2 * math.pi))
-
-    settings = {"epsabs": 1e-15, "epsrel": 1e-12, "limit": 400}
-    return np.array(
-        [
-            integrate.quad(integrand, u.min() - 10, u.max() + 10, args=(k,), **settings)[0]
-            for k in range(len(u))
-        ]
-    )
 
 
 @pytest.mark.parametrize(
@@ -254,18 +232,12 @@ def winners(counts: NDArray[Any], noise_std: float) -> NDArray[Any]:
 )
 def test_answers_by_brute_force(votes: list[int], noise_std: float) -> None:
     counts = np.array(votes)
-    before = winners(counts, noise_std)
+    before = answer_log_probabilities(counts, noise_std)
     expected = np.zeros(len(FEW))
-    for loses, gains in itertools.permutations(range(len(votes)), 2):
-        if counts[loses] == 0:
-            continue
-        moved = counts.copy()
-        moved[loses] -= 1
-        moved[gains] += 1
-        after = winners(moved, noise_std)
-        for a, order in enumerate(FEW):
-            both = divergence(before, after, order), divergence(after, before, order)
-            expected[a] = max(expected[a], *both)
+    for other in after_one_move(counts):
+        after = answer_log_probabilities(other, noise_std)
+        for pair in ((before, after), (after, before)):
+            expected = np.maximum(expected, exact_divergence(*pair, FEW))
     found = exact_rdp_gnmax([votes, votes[::-1]], noise_std, FEW)
     assert found[0] == pytest.approx(expected, rel=1e-7)
     assert (found[0] == found[1]).all()  # the order of classes does not matter
@@ -320,16 +292,16 @@ def test_checks_by_brute_force(peak: int, sigma1: float) -> None:
 
     def outcomes(count: int) -> NDArray[Any]:
         x = (count - threshold) / sigma1
-        return np.array([ndtr(x), ndtr(-x)])
+        return np.asarray(log_ndtr([x, -x]))
 
-    expected = [
-        max(
-            divergence(outcomes(first), outcomes(second), order)
+    expected = np.max(
+        [
+            exact_divergence(outcomes(first), outcomes(second), orders)
             for step in (-1, 1)
             for first, second in ((peak, peak + step), (peak + step, peak))
-        )
-        for order in orders
-    ]
+        ],
+        axis=0,
+    )
     found = exact_rdp_threshold([[peak, 3, 2]], threshold, sigma1, orders)
     assert found[0] == pytest.approx(expected, rel=1e-8)
     # a student's guess leaves surpluses, some below 0

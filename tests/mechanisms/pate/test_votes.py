@@ -8,17 +8,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from labeldp.mechanisms._validate import (
-    checked_counts,
-    checked_votes,
-    probabilities,
-    whole_maximum,
-)
-from labeldp.mechanisms.pate import (
-    confident_gnmax_costs,
-    log_q_gaussian,
-    log_q_laplace,
-)
+from labeldp.mechanisms._validate import checked_counts, checked_votes, probabilities, whole_maximum
+from labeldp.mechanisms.pate import confident_gnmax_costs, log_q_gaussian, log_q_laplace
 from labeldp.mechanisms.pate.aggregators import count_votes
 
 
