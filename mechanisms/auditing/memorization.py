@@ -234,8 +234,6 @@ def _bound_by_betting(won: NDArray[np.float64], lost: NDArray[np.float64], error
     def refuted(log_odds: float) -> bool:
         return _log_average_capital(log_odds, won, lost) >= -math.log(error)
 
-    low = -_LARGEST_EPSILON
-    high = _LARGEST_EPSILON
-    if not refuted(low):
+    if not refuted(-_LARGEST_EPSILON):
         return -math.inf
-    return largest_refuted(refuted, low, high, steps=40)
+    return largest_refuted(refuted, -_LARGEST_EPSILON, _LARGEST_EPSILON, steps=40)

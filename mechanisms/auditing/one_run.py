@@ -238,15 +238,12 @@ def _lower_bound(canaries: int, guesses: int, correct: int, delta: float, error:
     high = max(0.0, math.log(success / (1 - success)))
     if delta == 0 or high == 0:
         return high
-    low = 0.0
-    if _p_value(low, canaries, guesses, correct, delta) > error:
-        return 0.0
 
     def refuted(epsilon: float) -> bool:
         return _p_value(epsilon, canaries, guesses, correct, delta) <= error
 
     # Delta only ever weakens the bound, so the answer lies in [0, high].
-    return largest_refuted(refuted, low, high, steps=50)
+    return largest_refuted(refuted, 0.0, high, steps=50) if refuted(0.0) else 0.0
 
 
 def largest_refuted(
@@ -320,14 +317,15 @@ def tight_lower_bound(
     errors = guesses - correct
 
     def excess(strength: float) -> float:
-        chance = chance_of_errors(
-            family,
-            strength,
-            canaries=canaries,
-            guesses=guesses,
-            errors=errors,
-            guesses_fixed=guesses_fixed,
-        )
+        # P[T <= u], how likely the best attacker makes at most u errors, or an upper bound.
+        if not guesses_fixed:
+            chance = float(bdtr(errors, guesses, expit(-family.largest(strength))))
+        elif guesses == canaries:
+            chance = float(bdtr(errors, guesses, mean_error(family, strength, np.ones(1))[0]))
+        else:
+            less_sure = betaincinv(canaries - guesses, guesses + 1, _PLACES)
+            wrong = mean_error(family, strength, 1 - less_sure)
+            chance = float(bdtr(errors, guesses, wrong) @ _SHARES)
         return chance - (1 - confidence)
 
     if correct == 0 or excess(_WEAKEST) > 0:
@@ -369,30 +367,6 @@ def best_tight_bound(
         ),
         default=0.0,
     )
-
-
-def chance_of_errors(
-    family: Family,
-    strength: float,
-    *,
-    canaries: int,
-    guesses: int,
-    errors: int,
-    guesses_fixed: bool,
-) -> float:
-    """P[T <= u]: how likely the best attacker makes at most u `errors`, or an upper bound.
-
-    If R was fixed, the surest R of the M canaries are guessed; if not, this is an upper bound.
-    """
-    _validate.whole(errors=errors)
-    if not guesses_fixed:
-        return float(bdtr(errors, guesses, expit(-family.largest(strength))))
-    if guesses == canaries:
-        every = mean_error(family, strength, np.ones(1))
-        return float(bdtr(errors, guesses, every[0]))
-    less_sure = betaincinv(canaries - guesses, guesses + 1, _PLACES)
-    wrong = mean_error(family, strength, 1 - less_sure)
-    return float(bdtr(errors, guesses, wrong) @ _SHARES)
 
 
 # By a trade-off curve
@@ -521,7 +495,17 @@ def observational_audit(
     bound exceeds the true epsilon with probability at most 1 - confidence.
     """
     _validate.non_negative(proxy_log_error=proxy_log_error)
-    rows, chances, true = _checked(confidences, labels, proxy)
+    rows = _validate.probabilities(confidences, name="confidences")
+    chances = _validate.probabilities(proxy, name="proxy", num_classes=rows.shape[1])
+    true = _validate.labels(labels, num_classes=rows.shape[1], name="labels", secret=True)
+    _validate.same_length(confidences=len(rows), proxy=len(chances), labels=len(true))
+    impossible = np.flatnonzero(np.take_along_axis(chances, true[:, None], axis=1) <= 0)
+    if impossible.size:
+        raise ValueError(
+            f"proxy gives the label of example {impossible[0]} probability 0 ({impossible.size} "
+            "examples), so its error has no bound; mix it with a little of the uniform "
+            "distribution"
+        )
     sums = np.cumsum(chances, axis=1)
     uniform = generator.random((len(sums), 1)) * sums[:, -1:]
     drawn = (sums <= uniform).sum(axis=1)  # a label of each row, with the chances that it states
@@ -545,20 +529,3 @@ def observational_audit(
         correct=found.correct,
         examples=len(pairs),
     )
-
-
-def _checked(
-    confidences: Array, labels: Array, proxy: Array
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]:
-    rows = _validate.probabilities(confidences, name="confidences")
-    chances = _validate.probabilities(proxy, name="proxy", num_classes=rows.shape[1])
-    true = _validate.labels(labels, num_classes=rows.shape[1], name="labels", secret=True)
-    _validate.same_length(confidences=len(rows), proxy=len(chances), labels=len(true))
-    impossible = np.flatnonzero(np.take_along_axis(chances, true[:, None], axis=1) <= 0)
-    if impossible.size:
-        raise ValueError(
-            f"proxy gives the label of example {impossible[0]} probability 0 ({impossible.size} "
-            "examples), so its error has no bound; mix it with a little of the uniform "
-            "distribution"
-        )
-    return rows, chances, true

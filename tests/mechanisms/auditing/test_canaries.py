@@ -11,14 +11,12 @@ from labeldp.mechanisms.auditing.canaries import (
     PUBLISHED_SEED,
     Canaries,
     CoinCanaries,
-    ReleaseAudit,
     audit_moments,
     audit_release,
     ratio_scores,
 )
 from labeldp.mechanisms.auditing.one_run import one_run_lower_bound, tight_lower_bound
 from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.label_channels import PerLabel
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.randomized_response import BitFlip, RandomizedResponse
@@ -85,15 +83,6 @@ def test_coins_are_fair_and_candidates_uniform_among_wrong_labels() -> None:
     np.testing.assert_array_equal(coin.plant(labels)[coin.positions], expected)
 
 
-def test_canaries_are_planted_up_to_the_last_position() -> None:
-    canaries = Canaries.draw(np.zeros(40, dtype=np.int64), num_classes=2, num_canaries=20)
-    assert canaries.positions.dtype == canaries.labels.dtype == np.int64
-    last = int(canaries.positions.max())
-    with pytest.raises(ValueError, match="plant canaries in the labels that they were drawn"):
-        canaries.plant(np.zeros(last, dtype=np.int64))
-    assert canaries.plant(np.zeros(last + 1, dtype=np.int64)).sum() == 20
-
-
 def test_two_classes_are_their_own_candidates_and_three_have_two_wrong_ones() -> None:
     labels = np.arange(60) % 2
     draw: dict[str, Any] = {"num_canaries": 60, "generator": np.random.default_rng(0)}
@@ -104,12 +93,9 @@ def test_two_classes_are_their_own_candidates_and_three_have_two_wrong_ones() ->
     assert np.unique(three.candidates[:, 0]).tolist() == [0, 1, 2]
     for canaries in (two, three):
         assert len(np.unique(canaries.positions)) == 60 and np.unique(canaries.coins).size == 2
-    default = Canaries.draw(labels, num_classes=2, num_canaries=60).positions
-    same, last = (
-        Canaries.draw(labels, num_classes=2, num_canaries=60, seed=seed).positions
-        for seed in (PUBLISHED_SEED, 2**32 - 1)
-    )
-    assert (default == same).all() and (default != last).any()
+    default = Canaries.draw(labels, num_classes=2, num_canaries=60)
+    last = Canaries.draw(labels, num_classes=2, num_canaries=60, seed=2**32 - 1)
+    assert (default.positions != last.positions).any()
 
 
 def test_canaries_cannot_be_changed() -> None:
@@ -133,7 +119,6 @@ def mechanisms(epsilon: float) -> dict[str, PerLabel]:
         "laplace": LaplaceNoise(epsilon=epsilon, num_classes=TEN),
         "gaussian": GaussianNoise(noise_std=std, num_classes=TEN),
         "rr": RandomizedResponse(epsilon=epsilon, num_classes=TEN),
-        "subset": SubsetSelection(epsilon=epsilon, num_classes=TEN),
         "bit_flip": BitFlip(epsilon=epsilon, num_classes=TEN),
     }
 
@@ -183,13 +168,10 @@ def test_an_audit_states_its_counts_and_the_bounds_that_they_prove(kind: str) ->
 # Moments, by Dirac canaries
 
 
-def audited(mechanism: LabelMoments, *, seed: int, canaries: int = 2_000) -> ReleaseAudit:
-    generator = np.random.default_rng(seed)
-    return audit_moments(mechanism, canaries=canaries, delta=DELTA, generator=generator)
-
-
 @pytest.mark.parametrize("epsilon", [2.0, 4.0])
 def test_most_of_what_is_charged_is_proven(epsilon: float) -> None:
     std = calibrate_gaussian(epsilon=epsilon, delta=DELTA)
-    audits = [audited(LabelMoments(noise_std=std, num_classes=10), seed=seed) for seed in range(3)]
-    assert 0.75 * epsilon < np.mean([audit.epsilon_tight for audit in audits]) < epsilon
+    mechanism, generator = LabelMoments(noise_std=std, num_classes=10), np.random.default_rng(0)
+    given: Any = {"canaries": 2_000, "delta": DELTA, "generator": generator}
+    found = [audit_moments(mechanism, **given).epsilon_tight for _ in range(3)]
+    assert 0.75 * epsilon < np.mean(found) < epsilon

@@ -17,6 +17,7 @@ from labeldp.mechanisms.auditing.one_run import (
     one_run_ceiling,
     one_run_lower_bound,
 )
+from labeldp.mechanisms.posterior import posterior
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 
 
@@ -47,14 +48,12 @@ def test_against_the_theorem_summed_naively(guesses: int, correct: int, delta: f
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_bounds_keep_their_promise(epsilon: float) -> None:
     """The attacker is the best there is: it sees the output of randomized response."""
-    above, odds = 0, math.exp(epsilon)
+    above, mechanism = 0, RandomizedResponse(epsilon=epsilon, num_classes=10)
     for seed in range(500):
         generator = np.random.default_rng([seed, 300, 10])
         labels = generator.integers(10, size=600)
         coin = CoinCanaries.draw(labels, num_classes=10, num_canaries=300, generator=generator)
-        kept = generator.random(300) < odds / (odds + 9)
-        other = (coin.labels + generator.integers(1, 10, size=300)) % 10
-        shown = np.where(kept, coin.labels, other)
+        shown = mechanism.release(coin.labels, generator=generator)
         scores = 1.0 * (shown == coin.candidates[:, 0]) - (shown == coin.candidates[:, 1])
         above += one_run_audit(scores, coin.coins).epsilon_low > epsilon
     assert above / 500 <= 0.05 + 3 * math.sqrt(0.05 * 0.95 / 500)
@@ -106,17 +105,6 @@ def labels_of(chances: NDArray[np.float64], generator: np.random.Generator) -> N
     return np.asarray(above.sum(axis=1))
 
 
-def posterior(
-    noisy: NDArray[np.int64], chances: NDArray[np.float64], mechanism: RandomizedResponse
-) -> NDArray[np.float64]:
-    """The belief of an attacker that knows the distribution of labels and sees noisy ones."""
-    keep = mechanism.keep_probability
-    likelihood = np.full((len(noisy), CLASSES), (1 - keep) / (CLASSES - 1))
-    likelihood[np.arange(len(noisy)), noisy] = keep
-    joint = likelihood * chances
-    return np.asarray(joint / joint.sum(axis=1, keepdims=True))
-
-
 @pytest.mark.parametrize("tau", [0.0, 0.4])
 def test_500_audits_err_as_stated(tau: float) -> None:
     """The best attacker on randomized response, with a proxy as wrong as tau allows."""
@@ -129,7 +117,8 @@ def test_500_audits_err_as_stated(tau: float) -> None:
         proxy = wrong / wrong.sum(axis=1, keepdims=True)
         assert np.abs(np.log(chances / proxy)).max() <= tau + 1e-12
         labels = labels_of(chances, generator)
-        model = posterior(mechanism.release(labels, generator=generator), chances, mechanism)
+        noisy = mechanism.release(labels, generator=generator)
+        model = posterior(mechanism.log_likelihood(noisy), np.log(chances))
         found = observational_audit(
             model, labels=labels, proxy=proxy, proxy_log_error=tau, generator=generator
         )

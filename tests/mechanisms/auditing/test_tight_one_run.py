@@ -17,11 +17,7 @@ from labeldp.mechanisms.auditing import (
     f_dp_lower_bound,
     one_run_lower_bound,
 )
-from labeldp.mechanisms.auditing.one_run import (
-    best_tight_bound,
-    chance_of_errors,
-    tight_lower_bound,
-)
+from labeldp.mechanisms.auditing.one_run import best_tight_bound, tight_lower_bound
 from labeldp.mechanisms.label_channels import (
     BitFlipFamily,
     Family,
@@ -123,19 +119,10 @@ def test_guessing_wherever_the_release_speaks(
 def test_the_best_of_several_bounds_pays_for_the_choice() -> None:
     family, tries = LaplaceFamily(), [(300, 220), (150, 125), (75, 66)]
     best = best_tight_bound(tries, canaries=300, family=family)
+    given: dict[str, Any] = {"canaries": 300, "family": family, "guesses_fixed": True}
     unpaid, paid = (
-        max(
-            tight_lower_bound(
-                canaries=300,
-                guesses=r,
-                correct=c,
-                family=family,
-                guesses_fixed=True,
-                confidence=confidence,
-            )
-            for r, c in tries
-        )
-        for confidence in (0.95, 1 - 0.05 / 3)
+        max(tight_lower_bound(**given, guesses=r, correct=c, confidence=each) for r, c in tries)
+        for each in (0.95, 1 - 0.05 / 3)
     )
     assert best == paid < unpaid
     assert best_tight_bound([], canaries=300, family=family) == 0.0
@@ -147,8 +134,8 @@ def test_the_best_of_several_bounds_pays_for_the_choice() -> None:
 def test_free_guesses_err_as_the_surest_and_half_of_them_right_prove_nothing() -> None:
     response = SubsetFamily(num_classes=10, subset_size=1)
     counts: dict[str, Any] = {"canaries": 100, "guesses": 40}
-    free = chance_of_errors(response, 2.0, **counts, errors=6, guesses_fixed=False)
-    assert free == pytest.approx(binom.cdf(6, 40, 1 / (1 + math.exp(2))))
+    free = tight_lower_bound(**counts, correct=34, family=response)
+    assert binom.cdf(6, 40, 1 / (1 + math.exp(free))) == pytest.approx(0.05)
     for fixed in (True, False):
         family = LaplaceFamily()
         assert tight_lower_bound(**counts, correct=20, family=family, guesses_fixed=fixed) == 0
