@@ -185,18 +185,6 @@ def _is_a(value: object, hint: object) -> bool:
     return _has_fields(hint, value)
 
 
-def kind_of_described(noise: object) -> NoiseKind:
-    """Return the kind of a source of noise from its description in a ledger.
-
-    Anything but the operating system's entropy counts as repeatable: another name, other fields, or
-    nothing at all.
-    """
-    for source in (OsEntropy, SecureEntropy):
-        if isinstance(noise, Mapping) and is_of(source, noise):
-            return source.kind
-    return NoiseKind.SEEDED
-
-
 _EVENTS: dict[str, Any] = {
     kind.__name__: kind
     for kind in (PureEvent, RandomizedResponseEvent, GaussianEvent, RenyiEvent, DecisionEvent)
@@ -224,8 +212,16 @@ class Charge:
 
     @property
     def noise(self) -> NoiseKind:
-        """Where its noise came from; SEEDED, which guarantees nothing, where that is not known."""
-        return kind_of_described(self.mechanism.get("noise"))
+        """Where its noise came from; SEEDED, which guarantees nothing, where that is not known.
+
+        Anything but the operating system's entropy counts as repeatable: another name, other
+        fields, or nothing at all.
+        """
+        noise = self.mechanism.get("noise")
+        for source in (OsEntropy, SecureEntropy):
+            if isinstance(noise, Mapping) and is_of(source, noise):
+                return source.kind
+        return NoiseKind.SEEDED
 
     @property
     def hands_out(self) -> bool:
