@@ -20,14 +20,6 @@ CONFIDENCE = 0.999
 Draw = Callable[[float], tuple[NDArray[np.int64], NDArray[np.int64]]]
 
 
-def events_of(values: ArrayLike, *, edges: ArrayLike) -> NDArray[np.int64]:
-    """Sort real-valued outputs [R] into the intervals between ascending `edges` [E] -> 0..E.
-
-    Choose edges before looking at the outputs; outside of them lie two events of their own.
-    """
-    return np.searchsorted(np.asarray(edges), np.asarray(values)).astype(np.int64)
-
-
 def privacy_loss_lower_bound(
     first: ArrayLike, second: ArrayLike, *, delta: float = 0.0, confidence: float = CONFIDENCE
 ) -> float:

@@ -27,10 +27,7 @@ from labeldp.mechanisms.calibration import (
     price_gaussian,
     price_laplace,
 )
-from labeldp.mechanisms.randomized_response import (
-    RandomizedResponse,
-    epsilon_from_keep_probability,
-)
+from labeldp.mechanisms.randomized_response import RandomizedResponse, epsilon_from_keep_probability
 from tests.shared_material import shared_path
 
 

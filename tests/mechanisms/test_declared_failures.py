@@ -11,10 +11,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.accounting import (
-    GaussianEvent,
-    epsilon_of,
-)
+from labeldp.mechanisms.accounting import GaussianEvent, epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.pate.releases import PublishedCost

@@ -12,11 +12,7 @@ from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.amounts import BINS, AmountChannel, AmountNoise, AmountSums, ErrorSums
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
-from labeldp.mechanisms.randomness import (
-    OsEntropy,
-    SecureEntropy,
-    discrete_laplace,
-)
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, discrete_laplace
 from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism

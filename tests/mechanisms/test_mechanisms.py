@@ -34,7 +34,7 @@ from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy, cryptographi
 from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior, TwoClassHistograms
 from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
-from tests.mechanisms.privacy_loss import RUNS, assert_private, events_of
+from tests.mechanisms.privacy_loss import RUNS, assert_private
 
 CLASSES, DELTA = 3, 1e-3
 PRIOR = np.array([0.5, 0.3, 0.2])
@@ -53,7 +53,7 @@ def no_public(count: int) -> tuple[NDArray[Any], ...]:
 def loss_of(mechanism: Any, outputs: Outputs) -> NDArray[np.int64]:
     """How much an output speaks for class 0 against 1, in sixteen intervals."""
     loss = np.subtract(*mechanism.log_likelihood(outputs).T[:2])
-    return events_of(loss, edges=np.linspace(-4, 4, 15))
+    return np.asarray(np.searchsorted(np.linspace(-4, 4, 15), loss))
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,8 @@ MECHANISMS = {
     "LabelMoments": Case(
         lambda epsilon: LabelMoments(noise_std=gaussian_std(epsilon), num_classes=CLASSES),
         # Of [D, K] sums along the unit vectors, a row for each label.
-        lambda mechanism, outputs: events_of(
-            (outputs[:, 0] - outputs[:, 1]) / mechanism.noise_std**2, edges=np.linspace(-4, 4, 15)
+        lambda mechanism, outputs: np.searchsorted(
+            np.linspace(-4, 4, 15), (outputs[:, 0] - outputs[:, 1]) / mechanism.noise_std**2
         ),
         public=lambda count: (np.eye(count, dtype=np.float32),),
         delta=DELTA,

@@ -11,12 +11,7 @@ import torch
 from numpy.typing import NDArray
 
 from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.posterior import (
-    PostProcessing,
-    posterior,
-    project_to_simplex,
-    soft_labels,
-)
+from labeldp.mechanisms.posterior import PostProcessing, posterior, project_to_simplex, soft_labels
 from tests.shared_material import shared_path
 
 Rows = NDArray[np.float64]

@@ -12,27 +12,20 @@ import numpy as np
 import pytest
 
 from labeldp.mechanisms.accounting import GaussianMechanism, PureEvent, epsilon_of
-from labeldp.mechanisms.accuracy_estimate import CorrectCount, CoverageChoice
-from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
-from labeldp.mechanisms.amounts import AmountChannel, AmountSums, ErrorSums
+from labeldp.mechanisms.accuracy_estimate import CorrectCount
+from labeldp.mechanisms.amounts import AmountChannel, AmountSums
 from labeldp.mechanisms.calibration import calibrate_gaussian
-from labeldp.mechanisms.channels import StaircaseChannel, SubsetSelection
 from labeldp.mechanisms.label_moments import LabelMoments
 from labeldp.mechanisms.ledger import Budget
 from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, InteractiveGNMax, LNMax
 from labeldp.mechanisms.pate.releases import NeighborAnswers, PateAnswers, PublishedCost
-from labeldp.mechanisms.randomized_response import (
-    BitFlip,
-    NoNoise,
-    PublishedClasses,
-    RandomizedResponse,
-)
+from labeldp.mechanisms.randomized_response import NoNoise, PublishedClasses, RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SeededNoise
 from labeldp.mechanisms.release_store import address, describe, is_of, read_event, write_event
-from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior, TwoClassHistograms
-from labeldp.mechanisms.score_histogram import ScoreHistogram
 from labeldp.mechanisms.vault import LabelVault
 from tests.mechanisms.test_declared_failures import every_mechanism
+from tests.mechanisms.test_mechanisms import MECHANISMS as ON_LABELS
+from tests.mechanisms.test_mechanisms import OTHERS
 from tests.source_tree import modules
 
 
@@ -69,8 +62,6 @@ def test_no_other_type_of_that_name_or_descent_passes_for_one_of_them() -> None:
     assert len(addresses) == 3
     scalar: Any = np.int64(ours.queries)
     assert address_of(replace(ours, queries=scalar), OsEntropy()) in addresses
-    whole, real = (RRWithPrior(epsilon=epsilon) for epsilon in (1, 1.0))
-    assert address_of(whole, OsEntropy()) == address_of(real, OsEntropy())
     several: list[Any] = [(1.0, 2.0), (2.0, 1.0), (1.0,), {"a": 1.0}, {"a": 2.0}]
     assert len({address_of(NoiseAlone(scales=each), OsEntropy()) for each in several}) == 5
     keys: Any = {1: 1.0}
@@ -98,17 +89,8 @@ def published_cost() -> PublishedCost:
 
 
 MECHANISMS = [
-    *(kind(epsilon=1.0, num_classes=3) for kind in (LaplaceNoise, BitFlip, ClusterHistograms)),
-    SubsetSelection(epsilon=1.0, num_classes=3),
-    StaircaseChannel(epsilon=1.0),
-    AmountChannel(epsilon=1.0),
-    AmountSums(noise_std=2.0),
-    *(kind(noise_std=2.0, num_classes=3) for kind in (GaussianNoise, LabelMoments)),
-    *(kind(epsilon=1.0) for kind in (CorrectCount, RRWithPrior, ScoreHistogram)),
-    TwoClassHistograms(epsilon=1.0),
-    ErrorSums(epsilon=1.0),
-    CoverageChoice(epsilon=1.0, coverage=0.9, candidates=101),
-    RandomizedResponse(epsilon=1.0, num_classes=3),
+    *(case.make(1.0) for case in ON_LABELS.values()),
+    *(mechanism for mechanism, *_ in OTHERS),
     *(kind(num_classes=3) for kind in (NoNoise, PublishedClasses)),
     *(answers(each) for each in (LNMax(scale=2.0), GNMax(noise_std=2.0), CONFIDENT, INTERACTIVE)),
     NeighborAnswers(aggregator=CONFIDENT, queries=100, max_answers=50, queries_per_label=5),

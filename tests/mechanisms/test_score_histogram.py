@@ -21,7 +21,6 @@ from labeldp.mechanisms.score_histogram import (
     ScoreHistogram,
     sensitivity,
 )
-from tests.mechanisms.privacy_loss import assert_private, events_of
 
 #: So much that a release has no noise.
 EXACT = 100.0
@@ -310,24 +309,3 @@ def test_secure_noise_of_each_sum_is_that_of_the_sampler() -> None:
     assert isinstance(found, torch.Tensor)
     noise = [discrete_laplace(one, scale=STEPS * s, shape=(1,))[0] for s in mechanism.scales]
     assert (found.numpy() - exact(3, 0.3, 0.5)).tolist() == noise
-
-
-def test_it_leaks_no_more_than_epsilon_and_half_its_noise_is_caught() -> None:
-    """By the likelihood ratio of all three sums; the other amounts are known."""
-    runs = 15_000
-    near, far = exact(0, 0.0, 1.0), exact(LEVELS - 1, 0.0, 1.0)
-
-    def draw(asked: float) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        mechanism, generator = ErrorSums(epsilon=asked), np.random.default_rng(3)
-        scales = STEPS * mechanism.scales
-        seen = []
-        for level in (0, LEVELS - 1):
-            levels, guesses = np.array([level]), np.zeros(1)
-            outputs = np.array(
-                [mechanism.release(levels, guesses, generator=generator) for _ in range(runs)]
-            )
-            ratio = ((np.abs(outputs - far) - np.abs(outputs - near)) / scales).sum(1)
-            seen.append(events_of(ratio, edges=np.linspace(-0.99, 0.99, 12) * asked))
-        return seen[0], seen[1]
-
-    assert_private(draw, epsilon=1.0)

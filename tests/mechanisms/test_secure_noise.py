@@ -2,6 +2,7 @@
 
 import math
 import tracemalloc
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
@@ -234,12 +235,8 @@ def test_votes_are_answered_as_often_as_with_plain_noise(aggregator: Any) -> Non
     table = [np.bincount(labels + 1, minlength=4) for labels in (secure, plain)]
     columns = np.array(table)[:, np.sum(table, axis=0) > 0]
     assert stats.chi2_contingency(columns).pvalue > LEVEL
-    wider = type(aggregator)(
-        **{
-            name: value * 1.5 if isinstance(value, float) else value
-            for name, value in vars(aggregator).items()
-        }
-    ).answer(VOTES, generator=source(12))
+    louder = {name: 1.5 * x for name, x in vars(aggregator).items() if isinstance(x, float)}
+    wider = replace(aggregator, **louder).answer(VOTES, generator=source(12))
     both = np.array([np.bincount(labels + 1, minlength=4) for labels in (wider, plain)])
     assert stats.chi2_contingency(both[:, both.sum(axis=0) > 0]).pvalue < LEVEL
 

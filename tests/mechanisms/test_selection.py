@@ -98,12 +98,7 @@ def test_renyi_curves_agree_with_dp_accounting(
 
 
 def test_trials_that_are_not_pure_need_a_delta_that_covers_them() -> None:
-    price = selection_price(
-        epsilon=1.0, mean_trials=10, distribution="geometric", delta=1e-4, trial_delta=1e-6
-    )
-    inner = selection_price(epsilon=1.0, mean_trials=10, distribution="geometric", delta=9e-5)
-    assert price == pytest.approx(inner)
-    # Where the Renyi curve is less than the pure price, the delta that is left decides.
+    """Where the Renyi curve is less than the pure price, the delta that is left decides."""
     terms: dict[str, Any] = {"epsilon": 0.1, "mean_trials": 10, "distribution": "poisson"}
     spent, left, whole = (
         selection_price(**terms, delta=delta, trial_delta=failing)
