@@ -17,7 +17,7 @@ RUNS = 1_000_000
 CONFIDENCE = 0.999
 
 #: Maps epsilon to the events observed on the one label [R] and on the other [R].
-Draw = Callable[[float], tuple[NDArray[np.int64], NDArray[np.int64]]]
+Draw = Callable[[float], list[NDArray[np.int64]]]
 
 
 def privacy_loss_lower_bound(

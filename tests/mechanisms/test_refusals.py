@@ -50,11 +50,11 @@ from labeldp.mechanisms.randomness import (
     normal,
     on_lattice,
 )
-from labeldp.mechanisms.release_store import Charge
 from labeldp.mechanisms.rr_with_prior import ClusterHistograms, RRWithPrior, tempered
 from labeldp.mechanisms.score_histogram import ScoreCells, ScoreHistogram
 from labeldp.mechanisms.selection import selection_price
 from labeldp.mechanisms.vault import LabelVault
+from tests.mechanisms.test_ledger import line
 
 Call = Callable[..., object]
 Row = tuple[Call, dict[str, Any], str]
@@ -184,9 +184,6 @@ ERRORS = partial(ErrorSums(epsilon=1.0).release, levels=TWO, guesses=np.zeros(2)
 BITS = partial(rr.BitFlip(epsilon=1.0, num_classes=3).log_likelihood, bits=np.eye(3))
 SEED = partial(SeededNoise, seed=0, draw=0)
 HOME = partial(LabelVault, labels=TWO, num_classes=2)
-LINE = Charge(
-    key="", event=PureEvent(epsilon=1.0), indices=None, mechanism={}, failure_probability=0.0
-)
 VAULT = LabelVault(labels=np.arange(4) % 2, num_classes=2)
 SHARDS = partial(VAULT.partition, teachers=4, seed=0)
 RELEASES: list[Row] = [
@@ -276,7 +273,7 @@ RELEASES: list[Row] = [
         )
     ),
     (HOME, {"labels": ints(0, 77)}, NOT_A_CLASS + ".*1 of 2"),
-    *out_of_range(partial(LINE.is_beyond, training=0), training=[None]),
+    *out_of_range(partial(line(PureEvent(epsilon=1.0)).is_beyond, training=0), training=[None]),
     (SHARDS, {"teachers": 5}, "teachers is 5.*but there are 4 labels"),
     (SHARDS, {"teachers": 0}, "teachers is 0.*least 1"),
 ]
@@ -290,12 +287,8 @@ CONFIDENT = partial(pate.ConfidentGNMax, threshold=0.0, sigma1=20.0, sigma2=10.0
 INTERACTIVE = partial(
     pate.InteractiveGNMax, threshold=0.0, sigma1=20.0, sigma2=10.0, confidence=1.0
 )
-AGGREGATORS: list[Any] = [
-    LNMAX(),
-    GNMAX(),
-    CONFIDENT(),
-    CONFIDENT(check_noise=CheckNoise.PER_CLASS),
-]
+PER_CLASS = CONFIDENT(check_noise=CheckNoise.PER_CLASS)
+AGGREGATORS: list[Any] = [LNMAX(), GNMAX(), CONFIDENT(), PER_CLASS]
 ASKED = partial(INTERACTIVE().answer, VOTES, student_scores=HALVES, generator=DRAWS)
 ANY_VOTES = partial(price_for_any_votes, GNMAX(), checked=1, answered=1, delta=1e-5)
 LOG_Q = [

@@ -104,11 +104,9 @@ def test_intervals_hold_the_truth_in_93_of_100_runs(
 ) -> None:
     labels, scores = scored(300_000, share, np.random.default_rng(1), stretch)
     truth = {"roc_auc": roc_auc_score(labels, scores), "log_loss": log_loss(labels, scores)}
-    random, held, width = (
-        np.random.default_rng(2),
-        dict.fromkeys(truth, 0),
-        dict.fromkeys(truth, 0.0),
-    )
+    random = np.random.default_rng(2)
+    held = dict.fromkeys(truth, 0)
+    width = dict.fromkeys(truth, 0.0)
     for seed in range(runs):
         own, score = scored(held_out, share, random, stretch)
         found = estimated(own, score, epsilon, seed).figures()

@@ -119,16 +119,13 @@ def test_events_are_the_costs_of_any_votes() -> None:
 
 # Privacy, observed: one vote moves, a million runs on either side.
 
-Runs = tuple[NDArray[np.int64], NDArray[np.int64]]
 Neighbors = tuple[list[int], list[int]]
 
 
-def runs_of(aggregator: Any, neighbors: Neighbors) -> Runs:
+def runs_of(aggregator: Any, neighbors: Neighbors) -> list[NDArray[np.int64]]:
     generator = np.random.default_rng(6)
-    first, second = (
-        1 + aggregator.answer(np.tile(row, (RUNS, 1)), generator=generator) for row in neighbors
-    )
-    return first, second
+    many = (np.tile(row, (RUNS, 1)) for row in neighbors)
+    return [1 + aggregator.answer(votes, generator=generator) for votes in many]
 
 
 def test_lnmax_is_private_and_half_its_noise_is_not() -> None:
@@ -137,7 +134,7 @@ def test_lnmax_is_private_and_half_its_noise_is_not() -> None:
     assert_private(lambda epsilon: runs_of(LNMax(scale=2 / epsilon), ([3, 5], [2, 6])), epsilon=1.5)
 
 
-def observed_divergence(first: Any, second: Any, orders: NDArray[Any]) -> NDArray[np.float64]:
+def observed_divergence(first: Any, second: Any, *, orders: NDArray[Any]) -> NDArray[np.float64]:
     """Renyi divergence of frequencies in the worse direction [A]; rare outcomes are left out."""
     p, q = (np.bincount(run, minlength=4) / len(run) for run in (first, second))
     common = (p > 1e-3) & (q > 1e-3)
@@ -174,12 +171,12 @@ def test_divergence_of_the_observed_answers_stays_below_both_prices(
     full, half = make(1.0), make(0.5)
     (event,) = full.events(checked=1, answered=1)
     price = orders / (2 * event.noise_multiplier**2)
-    observed = observed_divergence(*runs_of(full, neighbors), orders)
+    observed = observed_divergence(*runs_of(full, neighbors), orders=orders)
     assert (observed <= price).all()
     for row in neighbors:  # the price of the votes themselves holds, and is never above
         own = full.costs([row]).rdp(orders, answered=[True])
         assert (observed <= own).all() and (own <= price * (1 + 1e-12)).all()
-    assert (observed_divergence(*runs_of(half, neighbors), orders) > price).all()
+    assert (observed_divergence(*runs_of(half, neighbors), orders=orders) > price).all()
 
 
 INTERACTIVE = InteractiveGNMax(threshold=60.0, sigma1=5.0, sigma2=2.0, confidence=0.9)

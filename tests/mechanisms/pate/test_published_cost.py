@@ -191,13 +191,7 @@ def test_queries_without_a_record_are_charged_as_answered() -> None:
 
 def test_nothing_is_hidden_where_nothing_is_secret() -> None:
     votes = np.array([[20, 0, 0], [8, 7, 5]])
-    released = release_epsilon(
-        votes,
-        noise_std=40.0,
-        delta=1e-5,
-        order=25.0,
-        generator=np.random.default_rng(0),
-    )
+    released = release(votes, noise_std=40.0, threshold=None, sigma1=None, order=25.0)
     assert released.noise_std == released.rdp_release == released.sensitivity_bound == 0
     assert released.beta == 0
     assert released.rdp == pytest.approx(2 * 25 / 1600)
@@ -225,23 +219,18 @@ def test_the_public_noise() -> None:
         assert noise.beta * noise.sensitivity_multiplier * deviations == pytest.approx(0.8)
 
 
+LOUD: dict[str, Any] = {"noise_std": 40.0, "threshold": 200.0, "sigma1": 150.0}
+
+
 def rule(**changes: Any) -> tuple[float, float]:
-    settings: dict[str, Any] = {"queries": 1000, "answers": 300, "noise_std": 40.0}
-    settings |= {"threshold": 200.0, "sigma1": 150.0, "teachers": 250, "classes": 2}
+    settings = {"queries": 1000, "answers": 300, "teachers": 250, "classes": 2, **LOUD}
     return public_rule(**{**settings, "delta": 1e-5, **changes})
 
 
 @pytest.mark.parametrize(("classes", "share"), [(2, 0.3), (10, 0.1)])
 def test_the_public_rule(classes: int, share: float) -> None:
     order, guess = rule(classes=classes)
-    prices = Prices(
-        num_classes=classes,
-        num_teachers=250,
-        noise_std=40.0,
-        order=order,
-        threshold=200.0,
-        sigma1=150.0,
-    )
+    prices = Prices(num_classes=classes, num_teachers=250, order=order, **LOUD)
     assert guess == pytest.approx(share * prices.largest_change(checked=1000, answered=300))
     orders = [rule(classes=classes, **each)[0] for each in ({"answers": 1000}, {"sigma1": 10.0})]
     assert order > orders[0] > orders[1] > 1
