@@ -258,12 +258,12 @@ def start(
         )
 
     def student(released: NDArray[np.int64], seed: int) -> Trainer:
-        indices, known = _answered(positions, released)
+        known = released[:, LABEL] >= 0
         return start_student(
             config.student,
             data=data,
-            examples=indices,
-            labels=known,
+            examples=positions[: len(released)][known],
+            labels=released[known, LABEL].astype(np.int64),
             functions=functions,
             seed=seed,
             performance=performance,
@@ -278,9 +278,9 @@ def start(
         later = positions[rounds[0].queries : config.ensemble.queries]
         # Both rounds are requested. The first is read again, for free.
         released = ask(2, first.predict(data.train_features[later]))
-    indices, _ = _answered(positions, released)
     students = [student(released, config.students * seed + n) for n in range(config.students)]
-    return Pate(students, epochs_each=config.student.epochs, answered=len(indices))
+    answered = int((released[:, LABEL] >= 0).sum())
+    return Pate(students, epochs_each=config.student.epochs, answered=answered)
 
 
 class Pate(Trainer):
@@ -332,14 +332,6 @@ class Pate(Trainer):
         self._epoch = int(state["epoch"])
         for student, its in zip(self.students, state["students"], strict=True):
             student.load_state_dict(its)
-
-
-def _answered(
-    positions: NDArray[np.intp], released: NDArray[np.int64]
-) -> tuple[NDArray[np.intp], NDArray[np.int64]]:
-    known = released[:, LABEL] >= 0
-    asked = positions[: len(released)]
-    return asked[known], released[known, LABEL].astype(np.int64)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -398,8 +398,7 @@ class PateConfig(TrainerDefaults):
         priced = ("kind", "teachers", "queries", "queries_per_label")
         asked = EnsembleConfig(**{name: getattr(self.ensemble, name) for name in priced})
         found = _calibrated(replace(self, ensemble=asked, student=StudentConfig(), students=1))
-        names = ("epsilon", "threshold", "sigma1", "sigma2", "publish_cost")
-        return replace(self, **{name: getattr(found, name) for name in names})
+        return replace(found, ensemble=self.ensemble, student=self.student, students=self.students)
 
     def check_data(self, data: "PublicData") -> None:
         """Refuse data that do not fit, before any teacher or trial starts."""
