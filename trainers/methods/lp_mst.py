@@ -29,7 +29,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import Any, Unpack
 
 import numpy as np
 import torch
@@ -53,11 +53,8 @@ from labeldp.trainers.methods.settings import (
 )
 from labeldp.trainers.models.learner import BatchLoss, Classifying, Learner, OnLabels
 from labeldp.trainers.models.optimization import soft_cross_entropy
-from labeldp.trainers.settings.trainer import Given, Trainer, without_labels
+from labeldp.trainers.settings.trainer import Given, Predictor, Trainer, without_labels
 from labeldp.trainers.settings.training import EpochMetrics
-
-if TYPE_CHECKING:
-    from labeldp.trainers.settings.trainer import Predictor
 
 #: Released labels of one stage: `rows` [M] are training examples, `noisy` their labels [M] or sets
 #: bool [M, K], `evidence` targets of the loss [M, K].
@@ -72,7 +69,7 @@ class InTurn(Trainer):
     def __init__(self) -> None:
         self._figures: dict[str, float] = {}
 
-    def predictor(self) -> "Predictor | None":
+    def predictor(self) -> Predictor | None:
         """Return what predicts in the turn that is being trained, or was last."""
         return self._current.predictor()
 
@@ -221,13 +218,13 @@ class LpMst(Stages):
         prior = self._prior(before, self._data.train_features[torch.from_numpy(self._parts[stage])])
         top_k = self._release(prior)
         self._figures[f"mean_top_k_stage_{stage + 1}"] = top_k
-        # On public test labels: on released ones it would need a price.
-        if self._data.has_test_split and isinstance(self._mechanism, RRWithPrior):
-            possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
-            test_labels = self._data.test_labels
-            hits = possible[np.arange(len(test_labels)), test_labels]
-            self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
         if isinstance(self._mechanism, RRWithPrior):
+            # On public test labels: on released ones it would need a price.
+            if self._data.has_test_split:
+                possible = self._mechanism.outputs(self._prior(before, self._data.test_features))
+                test_labels = self._data.test_labels
+                hits = possible[np.arange(len(test_labels)), test_labels]
+                self._figures[f"top_k_accuracy_stage_{stage + 1}"] = float(hits.mean())
             for place, part in enumerate(self._released[:-1]):
                 scores = before.predict(self._data.train_features[torch.from_numpy(part["rows"])])
                 own = scores[np.arange(len(scores)), part["noisy"]]
@@ -273,10 +270,6 @@ class LpMst(Stages):
         return self._scale * robust_loss(self._read, logits, self._evidence[rows])
 
 
-#: Share of an earlier student's predictions in the probabilities that are a later one's evidence.
-_OF_STUDENT = 0.3
-
-
 class _OnMoments(Stages):
     """Networks on moment labels: each lends its features to the question of the next one.
 
@@ -284,6 +277,8 @@ class _OnMoments(Stages):
     """
 
     config: StagedMomentsConfig | PriorStudentConfig
+    #: Share of an earlier network's predictions in the probabilities that a later one learns from.
+    _of_earlier = 0.0
 
     def __init__(
         self, config: StagedMomentsConfig | PriorStudentConfig, **given: Unpack[Given]
@@ -309,8 +304,10 @@ class _OnMoments(Stages):
     def _next_stage(self) -> None:
         examples = self._data.train_features
         network = self._current
+        before = network.predict(examples)
         # Features of the released model alone, so that the next question reveals nothing new.
-        self._ask(network.predictor().features(examples), network.predict(examples))
+        self._ask(network.predictor().features(examples), before)
+        self._targets.lerp_(torch.from_numpy(before).to(self._targets), self._of_earlier)
         self.stage += 1
         self._current = self._new_learner()
 
@@ -348,6 +345,7 @@ class StagedStudents(_OnMoments):
     """A semi-supervised student, which goes on when the next probabilities are its evidence."""
 
     config: PriorStudentConfig
+    _of_earlier = 0.3  # no class that the student believes in is ruled out
 
     def _new_learner(self) -> Classifying:
         config = replace(self.config, stages=1, epochs=self.config.stage_epochs(self.stage))
@@ -357,15 +355,6 @@ class StagedStudents(_OnMoments):
         student = student_of(targets, replace(config, encoder=None), **self._of_stage())
         student.go_on_from(self._current.predictor().network)
         return student
-
-    def _ask(
-        self,
-        beside: Sequence[torch.Tensor] = (),
-        before: NDArray[np.floating] | None = None,
-    ) -> None:
-        super()._ask(beside, before)
-        if before is not None:  # no class that the student believes in is ruled out
-            self._targets.lerp_(torch.from_numpy(before).to(self._targets), _OF_STUDENT)
 
 
 def start_student(config: PriorStudentConfig, **given: Unpack[Given]) -> Trainer:

@@ -544,10 +544,6 @@ class RobustLoss(StrEnum):
     FORWARD = "forward"
 
 
-#: How far the shares' sum may be from 1: decimal fractions do not add up exactly.
-_TOLERANCE = 1e-9
-
-
 @settings
 class LpMstConfig(LearnerConfig, TrainerDefaults):
     """Settings of LP-MST; `epochs` are those of all stages together, `mixup` is the first's."""
@@ -595,7 +591,8 @@ class LpMstConfig(LearnerConfig, TrainerDefaults):
                 "needs at least one"
             )
         total = sum(self.shares)
-        if len(self.shares) != self.stages or abs(total - 1) > _TOLERANCE:
+        # Decimal fractions do not add up exactly.
+        if len(self.shares) != self.stages or not math.isclose(total, 1):
             raise ValueError(
                 f"splits holds {len(self.shares)} shares that sum to {total:.6g}, for "
                 f"{self.stages} stages; give one share per stage, of all labels together, or none "
