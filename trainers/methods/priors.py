@@ -242,6 +242,7 @@ class Directions(NamedTuple):
     strengths: NDArray[np.float64]
 
 
+@threads(1)
 def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directions:
     """Find the strongest directions of a Gaussian kernel on features [N, ...], by Nystroem.
 
@@ -251,25 +252,7 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
     """
     rows = features.flatten(1).float().cpu()
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
-    with threads(1):
-        return _directions(rows, rows[chosen])
-
-
-def side_by_side(*parts: Tensor) -> Tensor:
-    """Return features of several kinds [N, ...] as one [N, D], each kind with equal weight.
-
-    Each is centered and brought to a mean squared norm of 1: a kernel measures distances.
-    """
-    shares = []
-    for part in parts:
-        rows = part.flatten(1).float()
-        rows = rows - rows.mean(0)
-        shares.append(rows / rows.square().sum(1).mean().sqrt().clamp(min=1e-12))
-    return torch.cat(shares, 1)
-
-
-def _directions(rows: Tensor, centers: Tensor) -> Directions:
-    """Directions of the kernel on rows [N, D] that centers [L, D] stand for."""
+    centers = rows[chosen]
     measured = centers[:_MEASURED]
     # The median distance is the scale of the data: no setting has to be tuned on labels.
     width = _WIDTH * float(torch.cdist(measured, measured).square().median())
@@ -292,6 +275,19 @@ def _directions(rows: Tensor, centers: Tensor) -> Directions:
     strong = strengths > _LEAST_SHARE * strengths[0]
     turned = (rotation[:, strong] * strengths[strong].rsqrt()).float()
     return Directions(values=(embedded @ turned).numpy(), strengths=strengths[strong].numpy())
+
+
+def side_by_side(*parts: Tensor) -> Tensor:
+    """Return features of several kinds [N, ...] as one [N, D], each kind with equal weight.
+
+    Each is centered and brought to a mean squared norm of 1: a kernel measures distances.
+    """
+    shares = []
+    for part in parts:
+        rows = part.flatten(1).float()
+        rows = rows - rows.mean(0)
+        shares.append(rows / rows.square().sum(1).mean().sqrt().clamp(min=1e-12))
+    return torch.cat(shares, 1)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
