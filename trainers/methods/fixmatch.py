@@ -99,10 +99,9 @@ class ShuffledStream:
 class FewLabels(Classifying):
     """A network in training on some labels and all examples; a subclass has views and a loss."""
 
-    #: Whether the average of weights soon forgets the initial ones.
-    _young = False
-    #: Whether mirror images, where views are mirrored, are judged beside images.
-    _both_sides = False
+    #: Whether the average of weights judges examples from the first steps on. It soon forgets the
+    #: initial weights then, and judges mirror images beside images, where views are mirrored.
+    _judges = False
 
     def __init__(
         self,
@@ -121,8 +120,8 @@ class FewLabels(Classifying):
         self._rows = rows.to(self.device)
         self._labels = classes.to(self.device)
         initial, *streams = np.random.SeedSequence(seed).generate_state(4).tolist()
-        average = {"decay": config.average_decay, "young": self._young}
-        both = self._both_sides and config.flip and data.kind is FeatureKind.IMAGE
+        average = {"decay": config.average_decay, "young": self._judges}
+        both = self._judges and config.flip and data.kind is FeatureKind.IMAGE
         self._build(config, data, initial, average=average, mirrored=both, decay_all=False)
         self._labeled = ShuffledStream(len(rows), seed=streams[0])
         self._unlabeled = ShuffledStream(len(self._features), seed=streams[1])

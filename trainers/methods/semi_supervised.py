@@ -61,8 +61,7 @@ class SemiSupervised(FewLabels):
     """A network that learns from labels, all examples, and probabilities of their classes."""
 
     config: SemiSupervisedConfig
-    _young = True  # it judges from the first steps on
-    _both_sides = True
+    _judges = True
 
     def __init__(
         self, config: SemiSupervisedConfig, *, posterior: NDArray[np.floating], **given: Any
