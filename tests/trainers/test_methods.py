@@ -16,6 +16,7 @@ import torch
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.ledger import total_of_prices
+from labeldp.mechanisms.pate.accounting import CheckNoise
 from labeldp.mechanisms.vault import LabelVault
 from labeldp.trainers.base import ModelName
 from labeldp.trainers.data.labelled_data import LabelledData, load
@@ -96,19 +97,6 @@ class Method:
     data: str = "digits"
 
 
-def _pate(student: StudentConfig) -> Method:
-    ensemble = EnsembleConfig(teachers=40, queries=100)
-    config = PateConfig(
-        ensemble=ensemble,
-        aggregator=AggregatorKind.GNMAX,
-        sigma2=5.0,
-        answers=60,
-        students=2,
-        student=student,
-    )
-    return Method(config=config, releases=0, data="table")
-
-
 _LP_MST = LpMstConfig(**LEARNER, mixup=2.0, dropout=0.2)
 METHODS = {
     "ALIBI": Method(config=AlibiConfig(**LEARNER)),
@@ -186,29 +174,27 @@ METHODS = {
         data="ratings",
     ),
 }
-_NETWORK = LearnerConfig(width=16, epochs=5, batch_size=16, learning_rate=0.1)
-PATE = {
-    f"PATE, {kind}": _pate(
-        StudentConfig(
-            kind=kind,
-            forest=ForestSettings(trees=10),
-            network=_NETWORK,
-            fixmatch=FixMatchConfig(**FEW_LABELS),
-            semi_supervised=SemiSupervisedConfig(**STUDENT),
-        )
-    )
-    for kind in StudentKind
-}
-PATE["PATE, nearest labels"] = Method(
-    config=replace(
-        PATE[f"PATE, {StudentKind.FOREST}"].config,
-        ensemble=EnsembleConfig(
-            kind=TeacherKind.NEIGHBORS, teachers=40, queries=100, queries_per_label=20
-        ),
-    ),
-    releases=0,
-    data="table",
+_STUDENT = StudentConfig(
+    forest=ForestSettings(trees=10),
+    network=LearnerConfig(width=16, epochs=5, batch_size=16, learning_rate=0.1),
+    fixmatch=FixMatchConfig(**FEW_LABELS),
+    semi_supervised=SemiSupervisedConfig(**STUDENT),
 )
+_TEACHERS = EnsembleConfig(teachers=40, queries=100)
+_NEAREST = replace(_TEACHERS, kind=TeacherKind.NEIGHBORS, queries_per_label=20)
+_PATE = PateConfig(aggregator=AggregatorKind.GNMAX, sigma2=5.0, answers=60, students=2)
+PATE = {
+    f"PATE, {name}": Method(
+        config=replace(_PATE, ensemble=ensemble, student=replace(_STUDENT, kind=kind)),
+        releases=0,
+        data="table",
+    )
+    for name, ensemble, kind in [
+        *((kind, _TEACHERS, kind) for kind in StudentKind),
+        ("nearest labels", _NEAREST, StudentKind.FOREST),
+    ]
+}
+EVERY = {**METHODS, **PATE}
 
 
 @pytest.fixture(scope="module")
@@ -223,9 +209,9 @@ def data(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, LabelledData]
     }
 
 
-@pytest.fixture(params=[*METHODS, *PATE])
+@pytest.fixture(params=EVERY)
 def bench(request: pytest.FixtureRequest, data: Mapping[str, LabelledData]) -> "Bench":
-    method = {**METHODS, **PATE}[request.param]
+    method = EVERY[request.param]
     return Bench(method=method, data=data[method.data])
 
 
@@ -307,11 +293,11 @@ def test_it_learns_pays_what_its_plan_says_and_keeps_no_true_label(bench: Bench)
         assert all(charge.failure_probability == 0 for charge in vault.charges())
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_others_read_the_planned_release(name: str, data: Mapping[str, LabelledData]) -> None:
-    method = METHODS[name]
-    bench = Bench(method, data[method.data])
-    vault, config = bench.vault(), method.config
+@pytest.mark.parametrize("bench", METHODS, indirect=True)
+def test_others_read_the_planned_release(bench: Bench) -> None:
+    vault = bench.vault()
+    method = bench.method
+    config = method.config
     other: dict[str, Any] = {}
     if hasattr(config, "learning_rate"):
         other = {"learning_rate": config.learning_rate / 2}
@@ -360,20 +346,19 @@ def test_seeds_repeat_and_global_random_state_stays(bench: Bench) -> None:
     assert torch.get_num_threads() == before[2]
 
 
-@pytest.mark.parametrize(
-    "name", [name for name, method in METHODS.items() if hasattr(method.config, "recipe")]
-)
-def test_useless_settings_are_refused(name: str, data: Mapping[str, LabelledData]) -> None:
-    method = METHODS[name]
-    bench = Bench(method, data[method.data])
+WITH_RECIPE = [name for name, method in METHODS.items() if hasattr(method.config, "recipe")]
+
+
+@pytest.mark.parametrize("bench", WITH_RECIPE, indirect=True)
+def test_useless_settings_are_refused(bench: Bench) -> None:
     trainer = bench.started(bench.vault(), learning_rate=1e30, warmup=0.0)
     with pytest.raises(TrainingDiverged, match=r"epoch 1, at learning rate 1e\+30; lower"):
         trainer.epoch()
     with pytest.raises(ValueError, match=r"label_smoothing is 0.1.*set recipe.label_smoothing=0"):
-        replace(method.config, recipe=Recipe(label_smoothing=0.1))
+        replace(bench.method.config, recipe=Recipe(label_smoothing=0.1))
 
 
-@pytest.mark.parametrize("config", [each.config for each in (*METHODS.values(), *PATE.values())])
+@pytest.mark.parametrize("config", [each.config for each in EVERY.values()])
 def test_settings_travel_and_compare(config: Any) -> None:
     again = pickle.loads(pickle.dumps(config))
     assert again == config and hash(again) == hash(config)
@@ -403,11 +388,19 @@ def test_settings_travel_and_compare(config: Any) -> None:
             "set it to moments, or stages",
         ),
         ("students of moment labels in stages", {"epochs": 1}, "the last one needs an epoch"),
+        (
+            "PATE, probe",
+            {"aggregator": AggregatorKind.CONFIDENT, "threshold": 71.0, "sigma1": 10.0},
+            "threshold is 71, but 40 teachers that all agree reach 40 votes",
+        ),
+        ("PATE, probe", {"answers": 101}, "answers is 101, but ensemble.queries is 100"),
+        ("PATE, probe", {"aggregator": AggregatorKind.INTERACTIVE, "answers": 1}, "two rounds"),
+        ("PATE, probe", {"check_noise": CheckNoise.PER_CLASS}, "is per_class for aggregator gnmax"),
     ],
 )
 def test_bad_settings_are_named(name: str, changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        replace(METHODS[name].config, **changes)
+        replace(EVERY[name].config, **changes)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,7 +15,6 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.channels import SubsetSelection
 from labeldp.mechanisms.posterior import PostProcessing, posterior
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.trainers.base import ModelName
 from labeldp.trainers.methods.alibi import gradient_scale, targets_of
 from labeldp.trainers.methods.convex import label_variance, unbiased_labels
 from labeldp.trainers.methods.settings import (
@@ -95,13 +94,9 @@ def test_an_even_gradient_is_as_long_as_that_of_labels(mechanism: LabelMechanism
 def test_networks_and_labels_that_do_not_fit_the_data_are_refused() -> None:
     data, labels = small_table()
     config = AlibiConfig(epochs=20, width=32, batch_size=32, epsilon=4.0, learning_rate=0.1)
-    for changes, message in (
-        ({"augment": True}, r"augment is True.*holds no images"),
-        ({"recipe": Recipe(mirrored=True)}, r"recipe.mirrored True, but small table holds no im"),
-        ({"model": ModelName.SMALL_CNN}, "small_cnn needs images"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            trained(replace(config, **changes), (data, SeededVault(labels, 3)), epochs=0)
+    mirrored = replace(config, recipe=Recipe(mirrored=True))
+    with pytest.raises(ValueError, match=r"recipe.mirrored True, but small table holds no images"):
+        trained(mirrored, (data, SeededVault(labels, 3)), epochs=0)
     with pytest.raises(ValueError, match="has 10 labels, but small table has 400"):
         trained(config, (data, SeededVault(labels[:10], 3)), epochs=0)
 
@@ -109,23 +104,8 @@ def test_networks_and_labels_that_do_not_fit_the_data_are_refused() -> None:
 # Convex references: unbiased gradients, the papers' algorithms, the ball, refusals.
 
 DRAWS = 100_000
-WEIGHTS, FEATURES = (
-    np.random.default_rng(5).normal(size=(3, 4)),
-    np.random.default_rng(6).normal(size=3),
-)
-
-
-def gradients() -> NDArray[np.float64]:
-    """Gradient of cross-entropy for each of the K labels [K, D, K], by differentiation."""
-    result = []
-    for label in range(4):
-        parameters = torch.tensor(WEIGHTS, requires_grad=True)
-        loss = functional.cross_entropy(
-            (torch.tensor(FEATURES) @ parameters)[None], torch.tensor([label])
-        )
-        (gradient,) = torch.autograd.grad(loss, [parameters])
-        result.append(gradient.numpy())
-    return np.stack(result)
+WEIGHTS = np.random.default_rng(5).normal(size=(3, 4))
+FEATURES = np.random.default_rng(6).normal(size=3)
 
 
 @pytest.mark.parametrize("noise", [noise for noise in Noise if noise is not Noise.OPTIMAL])
@@ -139,7 +119,11 @@ def test_the_gradient_is_unbiased_and_varies_as_stated(noise: Noise) -> None:
     assert estimates.var(0).sum() == pytest.approx(label_variance(mechanism), rel=0.02)
     drawn = FEATURES[:, None] * (softmax(FEATURES @ WEIGHTS) - estimates)[:, None, :]
     error = drawn.std(0) / math.sqrt(DRAWS) + 1e-7
-    exact = gradients()[2]
+    parameters = torch.tensor(WEIGHTS, requires_grad=True)
+    logits = torch.tensor(FEATURES) @ parameters
+    loss = functional.cross_entropy(logits, torch.tensor(2))
+    (gradient,) = torch.autograd.grad(loss, [parameters])
+    exact = gradient.numpy()
     assert (np.abs(drawn.mean(0) - exact) < 5 * error).all()
     # The test can tell: the raw release in place of the estimate is off by far.
     if noise is Noise.RANDOMIZED_RESPONSE:

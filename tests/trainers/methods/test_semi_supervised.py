@@ -22,6 +22,7 @@ from labeldp.trainers.methods.semi_supervised import (
 )
 from labeldp.trainers.settings.training import LearnerConfig, SemiSupervisedConfig
 from tests.trainers.small_data import ON_CPU, digits, small_images, small_table, student_of
+from tests.trainers.test_methods import STUDENT
 
 SMALL: dict[str, Any] = {"model": ModelName.SMALL_CNN, "width": 16, "batch_size": 16}
 ON_TABLES = {**SMALL, "model": ModelName.MLP}
@@ -63,16 +64,8 @@ def test_smooth_functions_tell_near_examples_from_far_ones() -> None:
 def test_forty_labels_do_for_more_with_all_other_examples() -> None:
     data, vault = digits(train=1400)
     found = {}
-    few = SemiSupervisedConfig(
-        **SMALL,
-        unlabeled_ratio=4,
-        epochs=15,
-        learning_rate=0.1,
-        average_decay=0.95,
-        padding=1,
-        flip=False,
-        box=2,
-    )
+    how = {**STUDENT, **SMALL, "epochs": 15, "unlabeled_ratio": 4, "average_decay": 0.95}
+    few = SemiSupervisedConfig(**how)
     for config in (
         StudentConfig(kind=StudentKind.NETWORK, network=LearnerConfig(**SMALL, epochs=40)),
         StudentConfig(kind=StudentKind.SEMI_SUPERVISED, semi_supervised=few),
