@@ -344,7 +344,7 @@ def on_test_split(trainer: Any, data: PublicData) -> dict[str, float]:
     if data.bounds is None:
         return test_figures(trainer.predict(data.test_features), data.test_labels)
     assert data.test_amounts is not None
-    predicted = trainer.amounts(data.test_features)
+    predicted = trainer.predictor().amounts(data.test_features)
     return error_figures(predicted, data.test_amounts, bounds=data.bounds)
 
 
@@ -360,7 +360,7 @@ def estimate(
         assert data.bounds is not None
         low, high = data.bounds
         width = high - low
-        predicted = (cast(Any, trainer).amounts(features) - low) / width
+        predicted = (cast(Any, trainer.predictor()).amounts(features) - low) / width
         sums = vault.release(mechanism, predicted, held_out=True).values
         return _parts(error_estimates(sums, mechanism, examples=len(predicted), width=width))
     scores = trainer.predict(features)

@@ -136,13 +136,10 @@ def requested(
 
 def models_of_amounts(*, rows: int, seed: int) -> list[tuple[str, Any]]:
     """Return the models that a stack mixes for N rows, each with its name."""
-    scaled = [
-        StandardScaler(),
-        Nystroem(n_components=max(1, min(_FUNCTIONS, rows // 2)), random_state=seed),
-    ]
+    kernel = Nystroem(n_components=max(1, min(_FUNCTIONS, rows // 2)), random_state=seed)
     return [
         ("ridge", make_pipeline(StandardScaler(), Ridge(_PENALTY))),
-        ("kernel", make_pipeline(*scaled, Ridge(_PENALTY_OF_KERNEL))),
+        ("kernel", make_pipeline(StandardScaler(), kernel, Ridge(_PENALTY_OF_KERNEL))),
         ("boosting", named_regressor("squared", quantile=0.5, rows=rows, seed=seed)),
     ]
 
@@ -283,10 +280,6 @@ class AmountTrainer(FittedAtOnce[AmountPredictor]):
             delta=config.delta,
             kept=Rows(data.fingerprint, data.train_features, data.features_folder).kept,
         )
-
-    def amounts(self, features: object) -> NDArray[np.float64]:
-        """Return the predicted amounts [N] of features [N, ...], within the bounds."""
-        return self.predictor().amounts(features)
 
     def evaluate(self) -> float:
         """Return NaN: there are no classes."""
