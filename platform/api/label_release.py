@@ -11,14 +11,12 @@
 1.5
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 from numpy.typing import NDArray
-from pandas.api.extensions import ExtensionArray
 
 from labeldp.mechanisms import _validate
 from labeldp.mechanisms._validate import as_numpy, is_torch
@@ -97,12 +95,17 @@ class LabelRelease:
     @property
     def log_likelihood(self) -> NDArray[np.float64]:
         """Log-likelihood of the release of each row by class [N, K], up to a term of the row."""
-        known = np.asarray(self.mechanism.log_likelihood(self.values), dtype=np.float64)
+        rows = len(self.values) if self.kept is None else self.count
+        return self._log_likelihood_of(np.arange(rows))
+
+    def _log_likelihood_of(self, places: NDArray[np.intp]) -> NDArray[np.float64]:
         if self.kept is None:
-            return known
-        found = np.zeros((self.count, len(self.classes)))
-        found[self.kept] = known
-        return found
+            return np.asarray(self.mechanism.log_likelihood(self.values[places]), np.float64)
+        at = np.searchsorted(self.kept, places).clip(max=len(self.kept) - 1)
+        has = self.kept[at] == places
+        known = np.zeros((len(places), len(self.classes)))
+        known[has] = self.mechanism.log_likelihood(self.values[at[has]])
+        return known
 
     def soft_labels(self, prior: object = None) -> NDArray[np.float64]:
         """Return the posterior of each label [N, K] under a prior [K] or [N, K]; flat if None.
@@ -121,25 +124,15 @@ class LabelRelease:
         `logits` [B, K] are the model's for the rows `rows` [B], whole numbers from 0.
         """
         places = np.asarray(rows.cpu() if hasattr(rows, "cpu") else rows)
-        # Of the batch alone.
-        if self.kept is None:
-            known = self.mechanism.log_likelihood(self.values[places])
-        else:
-            at = np.searchsorted(self.kept, places).clip(max=len(self.kept) - 1)
-            has = self.kept[at] == places
-            known = np.zeros((len(places), len(self.classes)))
-            known[has] = self.mechanism.log_likelihood(self.values[at[has]])
-        evidence = logits.new_tensor(known)
+        evidence = logits.new_tensor(self._log_likelihood_of(places))  # of the batch alone
         return -(logits.log_softmax(1) + evidence).logsumexp(1).mean()
 
 
 def listed_classes(classes: Any) -> list[Hashable]:
     """Return all stated classes in their order; a whole number K states 0..K-1."""
     numbered = isinstance(classes, int | np.integer) and not isinstance(classes, bool)
-    listed = isinstance(
-        classes, Sequence | set | np.ndarray | pd.Index | pd.Series | ExtensionArray
-    )
-    if not numbered and (not listed or isinstance(classes, str | bytes)):
+    listed = isinstance(classes, Collection) and not isinstance(classes, str | bytes | Mapping)
+    if not (numbered or listed):
         raise ValueError(
             f"classes is {classes!r:.100}; the classes are not read off secret labels, since a "
             "rare one would reveal somebody's label: state them, classes=['no', 'yes'], or how "

@@ -298,12 +298,10 @@ def _centered(rows: Any) -> bool:
         rows = rows.to_numpy(dtype=float)
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind != "f":
         return False
-    known = rows
-    if np.isnan(rows).any():  # scalers leave missing numbers out
-        known = np.ma.masked_invalid(rows, copy=False)
-    spread, middle = (np.ma.filled(each, 0) for each in (known.std(0), known.mean(0)))
+    table = pd.DataFrame(rows, dtype=float)  # whose means leave missing numbers out, as scalers do
+    spread = table.std(ddof=0)
     moving = spread > 0
-    return bool(moving.any() and (np.abs(middle) <= 1e-6 * spread)[moving].all())
+    return bool(moving.any() and (table.mean().abs() <= 1e-6 * spread)[moving].all())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -311,7 +309,7 @@ class PaidRelease:
     """One release, and its price for each label that it touches.
 
     Attributes:
-        key: Of the release; empty for labels that were published without one.
+        key: Of the release.
         delta: At which it holds; 0 where it is pure.
         labels: Number of labels, or of persons: what pays is a `unit`.
         seeded: Whether a seed, or an unknown source, made its noise, so that it can be removed.
@@ -329,9 +327,8 @@ class PaidRelease:
 
     def __str__(self) -> str:
         paid = "paid now" if self.new else "paid by an earlier fit and read again"
-        what = what_of(self.mechanism) if self.key else self.mechanism
         cost = price(self.epsilon, self.delta)
-        told = f"{what}: {cost} for each of {self.labels:,} {self.unit}s, {paid}"
+        told = f"{what_of(self.mechanism)}: {cost} for each of {self.labels:,} {self.unit}s, {paid}"
         seeded = "; noise from a seed: no guarantee against anyone who knows it"
         return told + seeded if self.seeded else told
 

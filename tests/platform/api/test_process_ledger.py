@@ -91,35 +91,35 @@ def test_missing_numbers_do_not_make_a_table_centered() -> None:
     assert found == [False, True]
 
 
+def fitted(features: Any, vault: Any = None, **names: Any) -> LabelPrivateClassifier:
+    """A fit to labels that the first column of an array, or the column `a`, tells."""
+    model = LabelPrivateClassifier("subset", epsilon=1.0, classes=2, vault=vault)
+    model.set_params(estimator=LogisticRegression())
+    first = features["a"] if isinstance(features, pd.DataFrame) else features[:, 0]
+    return model.fit(features, (first > 0).astype(int), **names)
+
+
 @pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
 def test_a_release_that_an_earlier_process_paid_for_counts_for_other_fits(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rows = np.random.default_rng(3).normal(size=(60, 3))
-
-    def fitted(**given: Any) -> LabelPrivateClassifier:
-        model = LabelPrivateClassifier("subset", epsilon=1.0, classes=2, **given)
-        model.set_params(estimator=LogisticRegression())
-        return model.fit(rows, (rows[:, 0] > 0).astype(int))
-
-    fitted(vault="vault")
+    fitted(rows, "vault")
     monkeypatch.setattr(paid_fits, "LEDGER", ProcessLedger())  # of the next process
-    kept = [fitted(vault="vault") for _ in range(2)][1]
+    kept = [fitted(rows, "vault") for _ in range(2)][1]
     assert not kept.ledger_[0].new and kept.total_epsilon_ == 1.0
-    assert fitted().total_epsilon_ == 2.0 == kept.total_epsilon_
+    assert fitted(rows).total_epsilon_ == 2.0 == kept.total_epsilon_
 
 
 @pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
 @pytest.mark.parametrize("fewer", [0, 1])
 def test_a_vault_counts_people_under_other_names(fewer: int) -> None:
-    rows = np.random.default_rng(1).normal(size=(60, 3))
-    labels, vault = (rows[:, 0] > 0).astype(int), SharedVault()
-    first = pd.DataFrame(rows, columns=list("abc"))
+    vault = SharedVault()
+    first = pd.DataFrame(np.random.default_rng(1).normal(size=(60, 3)), columns=list("abc"))
     again = first[list("cab")].astype(np.float32)[fewer:][::-1]
-    for letter, given, y in (("p", first, labels), ("q", again, labels[fewer:][::-1])):
-        model = LabelPrivateClassifier("subset", epsilon=1.0, classes=2, vault=vault)
-        model.set_params(estimator=LogisticRegression())
-        model.fit(given, y, rows=[f"{letter}{number}" for number in range(len(given))])
+    for letter, given in (("p", first), ("q", again)):
+        names = [f"{letter}{number}" for number in range(len(given))]
+        model = fitted(given, vault, rows=names)
     assert vault.epsilon() == 2.0 == model.total_epsilon_
 
 
@@ -129,7 +129,5 @@ def test_a_name_is_one_person_however_it_is_written(second: str) -> None:
     for argument, spelling in (("rows", "{:04d}"), (second, " {}")):
         rows = np.random.default_rng([len(spelling), len(second)]).normal(size=(60, 3))
         names = [spelling.format(500 + number) for number in range(60)]
-        model = LabelPrivateClassifier("subset", epsilon=1.0, classes=2)
-        model.set_params(estimator=LogisticRegression())
-        model.fit(rows, (rows[:, 0] > 0).astype(int), **{argument: names})
+        model = fitted(rows, **{argument: names})
     assert model.total_epsilon_ == 2.0
