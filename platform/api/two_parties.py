@@ -14,7 +14,6 @@ order and of later weeks, add up person by person.
 import hashlib
 import shlex
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -30,7 +29,7 @@ from labeldp.mechanisms.persons import Groups, normal_name, refuse_rounded
 from labeldp.mechanisms.randomness import NoiseKind, SecureEntropy, generator_for
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.mechanisms.vault import LabelVault
-from labeldp.platform.api.fitting import NumberRows, number_rows, teller
+from labeldp.platform.api.fitting import number_rows, teller
 from labeldp.platform.api.label_release import class_numbers, mechanism_for
 from labeldp.platform.api.party_files import (
     PRIOR_STEPS,
@@ -133,7 +132,8 @@ def write_request(
                 f"{', '.join(_OF_PAIRS)}, and False,True or 0,1: whether a is preferred"
             )
     # Whatever the method: features that `fit` would refuse are refused before a release is paid.
-    data = prepared(stacked_sides(features, id_column) if pairs else features, id_column)
+    table = stacked_sides(features, id_column) if pairs else features.drop(columns=id_column)
+    data = number_rows(table, num_classes=2)
     rows = data.scaled
     facts: dict[str, Any] = {"method": method, "classes": names, "id_column": id_column}
     facts |= {"pairs": True} if pairs else {}
@@ -208,14 +208,6 @@ def _refuse_missing(table: pd.DataFrame, column: str, *, what: str) -> None:
     raise ValueError(f"{what} have no column {column!r}; {known}")
 
 
-def prepared(features: pd.DataFrame, id_column: str, *, own: bool = True) -> NumberRows:
-    """Return a table as numbers [N, D], in its own units and scaled, and what made them.
-
-    Words of sentences come beside the numbers unless they are for a user's `own` estimator.
-    """
-    return number_rows(features.drop(columns=id_column, errors="ignore"), num_classes=2, own=own)
-
-
 def stacked_sides(features: pd.DataFrame, id_column: str) -> pd.DataFrame:
     """Return the sides a of N pairs, and below them the sides b [2 N, D].
 
@@ -263,7 +255,7 @@ class Answered:
     total_epsilon: float
     total_delta: float
     absent: int
-    vault: str | None
+    vault: str | None = None
     persons: int | None = None
     new_vault: bool = False
     unit: str = "label"
@@ -351,7 +343,6 @@ class _Question:
             total_epsilon=total,
             total_delta=at,
             absent=self.absent,
-            vault=None,
             persons=None if self.groups.persons is None else own.num_people,
             new_vault=not shared.charges(),
             unit=unit,
@@ -508,20 +499,19 @@ def answer(
     if shared is None and (place / "fits").is_dir():
         shared = SharedVault(place, moved=moved)
     if guessed and not (shared and shared.charges()):
-        _refuse_second_ledger(question.side, place)
+        _refuse_second_ledger(side, place)
     if shared is None and place.exists():
         shared = SharedVault(place, moved=moved)
     out = None if to is None else Path(to)
-    # A dry run changes nothing, so that it needs no lock and no new signature.
-    with nullcontext() if out is None or shared is None else shared.alone():
-        # A vault that is not there is priced as an empty one, and made when nothing is refused.
+    there = shared is not None
+    if out is None or shared is None:
+        # A dry run changes nothing, so that it needs no lock and no new signature. A vault that is
+        # not there is priced as an empty one, and made when nothing is refused.
         found = question.priced(shared or SharedVault(), out, budget)
-        if out is not None and shared is not None:
-            question.draw(shared, out, found)
-    if out is not None and shared is None:
-        shared = SharedVault(place, moved=moved)
+    if out is not None:
+        shared = shared or SharedVault(place, moved=moved)
         with shared.alone():
-            if shared.charges():  # another process was first
+            if there or shared.charges():  # of another process that was first
                 found = question.priced(shared, out, budget)
             question.draw(shared, out, found)
     return replace(found, vault=None if shared and shared.folder is None else str(place))
@@ -732,10 +722,10 @@ def fit_release(
     model = estimator
     if model is None and first.question is not None:
         model = named_estimator("boosting", rows=count, seed=seed)
-    together = pd.concat(kept, ignore_index=True)
+    together = pd.concat(kept, ignore_index=True).drop(columns=first.id_column)
     if first.pairs:
         together = stacked_sides(together, first.id_column)
-    data = prepared(together, first.id_column, own=model is not None or first.pairs)
+    data = number_rows(together, num_classes=2, own=model is not None or first.pairs)
     rows = data.train_features
     predictor: Predictor
     if first.pairs:
@@ -811,7 +801,7 @@ def _known_of(
         return part, None
     some = some_of(len(part), parts=parts, seed=seed)
     # As its request prepared it: rows of other weeks would shift its scales.
-    own = prepared(part, release.id_column).scaled
+    own = number_rows(part.drop(columns=release.id_column), num_classes=2).scaled
     if own.shape[1] != question.scales.shape[1]:
         raise ValueError(
             f"the features give {own.shape[1]} columns of numbers, and the request was made of "

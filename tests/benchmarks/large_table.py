@@ -97,12 +97,12 @@ def auc(folder: Path, *, model: str) -> float:
 
 def auc_without_privacy(folder: Path, *, estimator: str, rows: int) -> float:
     """Return the same of an estimator of a fit of N rows on true labels of 200,000 rows."""
-    from labeldp.platform.api.two_parties import prepared
+    from labeldp.platform.api.fitting import number_rows
     from labeldp.trainers.methods.any_model import named_estimator
 
     test, train = pd.read_parquet(folder / "test.parquet"), rows_of(200_000, seed=2)
-    both = pd.concat([train, test]).drop(columns=["bought", "chance"])
-    numbers = prepared(both, "id").train_features
+    both = pd.concat([train, test]).drop(columns=["id", "bought", "chance"])
+    numbers = number_rows(both, num_classes=2).train_features
     model = named_estimator(estimator, rows=rows, seed=0)
     model.fit(numbers[: len(train)], train.bought == "yes")
     found = model.predict_proba(numbers[len(train) :])[:, 1]

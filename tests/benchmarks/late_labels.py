@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.metrics import roc_auc_score
 
 from labeldp.platform.api import party_files, two_parties
+from labeldp.platform.api.fitting import number_rows
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data.conversions import SECRETS, conversions
 from labeldp.trainers.methods.any_model import named_estimator, some_of
@@ -27,7 +28,7 @@ def without_noise(
     features: pd.DataFrame, labels: NDArray[np.bool_], new: pd.DataFrame
 ) -> NDArray[np.float64]:
     """Return probabilities [N, 2] by the model of true labels: the bias alone."""
-    data = two_parties.prepared(features, "id")
+    data = number_rows(features.drop(columns="id"), num_classes=2)
     rows = data.train_features
     some = some_of(len(rows), seed=0)
     model = named_estimator("boosting", rows=len(some), seed=0).fit(rows[some], labels[some] * 1)

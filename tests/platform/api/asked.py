@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from labeldp import SharedVault
-from labeldp.platform.api.party_files import PartyRelease, read_release
+from labeldp.platform.api.party_files import PartyRelease, Request, read_release
 from labeldp.platform.api.two_parties import answer, write_request
 
 ROWS = 3000
@@ -26,6 +26,12 @@ def both_tables(rows: int = ROWS) -> tuple[pd.DataFrame, pd.DataFrame]:
     bought = np.where(x[:, 0] + x[:, 1] > 0, "yes", "no")
     labels = pd.DataFrame({"id": [*ids, "stranger"], "bought": [*bought, "no"]})
     return features, labels.sample(frac=1, random_state=0)
+
+
+def requested(rows: int = ROWS, **how: Any) -> tuple[pd.DataFrame, pd.DataFrame, Request]:
+    """Both tables, and a request for all labels in the folder `q`."""
+    features, labels = both_tables(rows)
+    return features, labels, write_request(features, "q", **{**ASKED, **how})
 
 
 def refused(model: Any, *given: Any, says: str | None = None, **named: Any) -> None:

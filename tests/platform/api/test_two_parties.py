@@ -8,7 +8,6 @@ import time
 import unicodedata
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -37,7 +36,7 @@ from labeldp.trainers.data.files import FileRefused, file_digest
 from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.data.tables import parquet_count, parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
-from tests.platform.api.asked import ASKED, COLUMNS, ROWS, both_tables, released
+from tests.platform.api.asked import ASKED, COLUMNS, ROWS, both_tables, released, requested
 from tests.platform.cli.asked import answer as ran
 from tests.platform.cli.asked import refusal, words
 from tests.platform.sweep.examples import files_of
@@ -47,9 +46,7 @@ from tests.platform.sweep.examples import files_of
     "method", ["moments", "clusters", "subset", "randomized_response", "laplace"]
 )
 def test_one_folder_each_way_gives_a_model(method: str) -> None:
-    features, labels = both_tables()
-    asked = {**ASKED, "method": method, "epsilon": 3.0}
-    request = write_request(features, "request", **asked)
+    features, labels, request = requested(method=method, epsilon=3.0)
     assert (request.weights is None) == (method != "moments")
     vault = SharedVault("vault")
     given: dict[str, Any] = {**COLUMNS, "epsilon": 3.0, "vault": vault}
@@ -78,8 +75,7 @@ def test_one_folder_each_way_gives_a_model(method: str) -> None:
 
 def test_a_release_that_counts_both_classes_is_still_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """Earlier releases do, with twice the noise."""
-    features, labels = both_tables()
-    request = write_request(features, "request", **{**ASKED, "method": "clusters"})
+    features, labels, request = requested(method="clusters")
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0}
     with monkeypatch.context() as earlier:
         earlier.setattr("labeldp.trainers.methods.settings.class_counts", ClusterHistograms)
@@ -179,8 +175,7 @@ def test_concurrent_requests(folder: bool, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_a_draft_that_goes_while_the_folder_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
-    features, labels = both_tables(50)
-    request = write_request(features, "request", **ASKED)
+    _, labels, request = requested(50)
     draft = Path(".other.draft")
     draft.mkdir()
     scan = os.scandir
@@ -198,8 +193,7 @@ def test_a_draft_that_goes_while_the_folder_is_read(monkeypatch: pytest.MonkeyPa
 
 
 def test_a_dry_run_does_not_relabel() -> None:
-    features, labels = both_tables(50)
-    request = write_request(features, "request", **ASKED)
+    _, labels, request = requested(50)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": SharedVault()}
     answer(labels, request, "1", **given)
     dry = answer(labels, request, None, **given, relabel=True)
@@ -213,8 +207,7 @@ def test_a_dry_run_does_not_relabel() -> None:
 
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_refused_request_changes_nothing(folder: bool) -> None:
-    features, labels = both_tables(50)
-    request = write_request(features, "request", **ASKED)
+    features, labels, request = requested(50)
     vault = SharedVault("vault" if folder else None)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault, "budget": 1.5}
     assert answer(labels, request, "1", **given).new
@@ -231,8 +224,7 @@ def test_a_refused_request_changes_nothing(folder: bool) -> None:
 
 @pytest.mark.parametrize("folder", [True, False])
 def test_a_dry_run_ties_ids_neither_to_labels_nor_to_persons(folder: bool) -> None:
-    features, labels = both_tables(50)
-    request = write_request(features, "request", **ASKED)
+    _, labels, request = requested(50)
     vault = SharedVault("vault" if folder else None)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault}
     some = labels[labels.bought == "yes"]
@@ -259,15 +251,13 @@ def test_labels_of_one_class_give_a_model() -> None:
 
 
 def test_a_release_holds_no_label_and_no_secret_of_the_vault() -> None:
-    features, labels = both_tables(200)
+    _, labels, request = requested(200, method="moments", classes=["Quitte", "Zwetschge"])
     labels["bought"] = labels.bought.map({"yes": "Zwetschge", "no": "Quitte"})
-    asked = {**ASKED, "method": "moments", "classes": ["Quitte", "Zwetschge"]}
-    request = write_request(features, "request", **asked)
     vault = SharedVault("vault")
     answer(labels, request, "release", **COLUMNS, epsilon=1.0, vault=vault)
     names = {path.name for path in Path("release").iterdir()}
     assert names == {"release.json", "arrays.npz"}
-    asked, given = (npz_arrays(Path(name, "arrays.npz")) for name in ("request", "release"))
+    asked, given = (npz_arrays(Path(name, "arrays.npz")) for name in ("q", "release"))
     values = given.pop("values")
     assert values.shape == (request.weights.shape[1], 2)  # type: ignore[union-attr]
     del given["row_marks"]  # sums of the request's own weights
@@ -351,20 +341,18 @@ COUNTS: dict[str, tuple[str, Any]] = {
     ids=[*HOSTILE, *COUNTS],
 )
 def test_a_hostile_request_is_refused(method: str, says: str, change: Any) -> None:
-    features, labels = both_tables(300)
-    write_request(features, "request", **{**ASKED, "method": method})
-    _rewritten("request", change)
+    _, labels, _ = requested(300, method=method)
+    _rewritten("q", change)
     vault = SharedVault()
     with pytest.raises(FileNotAsWritten, match=says):
-        request = party_files.read_request("request")
+        request = party_files.read_request("q")
         answer(labels, request, "r", **COLUMNS, epsilon=1.0, vault=vault)
     assert vault.charges() == [] and not Path("r").exists()
 
 
 @pytest.fixture
 def request_folder() -> Path:
-    features, _ = both_tables(300)
-    return write_request(features, "request", **{**ASKED, "method": "moments"}).folder
+    return requested(300, method="moments")[2].folder
 
 
 @pytest.mark.parametrize(
@@ -431,8 +419,7 @@ def test_an_altered_file_is_refused(request_folder: Path) -> None:
 
 
 def test_ids_without_a_label_are_refused_or_have_the_stated_class() -> None:
-    features, labels = both_tables(100)
-    request = write_request(features, "request", **ASKED)
+    features, labels, request = requested(100)
     bought = labels[labels.bought == "yes"]
     given: dict[str, Any] = {**COLUMNS, "epsilon": 30.0, "vault": SharedVault()}
     with pytest.raises(ValueError, match="ids of the request have no label"):
@@ -641,8 +628,7 @@ def test_large_numbers_are_exact_names_beside_a_gap(kind: str) -> None:
 @pytest.mark.parametrize("column", ["id", "person"])
 @pytest.mark.parametrize("name", [2.0**60, 9007199254740994.0, "1.15292E+18"])
 def test_rounded_names_are_refused(column: str, name: object) -> None:
-    features, labels = both_tables(2)
-    request = write_request(features, "q", **ASKED)
+    _, labels, request = requested(2)
     labels = labels.assign(person=range(3)).assign(**{column: [name, 1, 2]})
     given: dict[str, Any] = {**COLUMNS, "person_column": "person", "vault": SharedVault()}
     why = rf"column '{column}' of the labels has .* rounded: .* text or whole numbers"
@@ -651,10 +637,9 @@ def test_rounded_names_are_refused(column: str, name: object) -> None:
 
 
 def test_persons_under_other_names_have_paid_under_both() -> None:
-    features, labels = both_tables(60)
+    features, labels, request = requested(60)
     labels["person"] = [f"anna {number // 2}" for number in range(len(labels))]
     given: dict[str, Any] = {**COLUMNS, "vault": "vault", "person_column": "person"}
-    request = write_request(features, "1", **ASKED)
     answer(labels, request, "r1", **given, epsilon=1.0)
     labels["person"] = [f"berta {number // 2}" for number in range(len(labels))]
     other = write_request(features[1:], "2", **ASKED)
@@ -733,11 +718,10 @@ def test_a_release_that_the_vault_forgot_is_refused_or_charged(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The state folder was lost with the vault, and the release that went out is still there."""
-    features, labels = both_tables(40)
+    features, labels, request = requested(40)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": "vault"}
-    request = write_request(features, "request", **ASKED)
     first = {**ASKED, "method": "laplace"}
-    answer(labels, write_request(features, "q", **first), "r", **given)
+    answer(labels, write_request(features, "first", **first), "r", **given)
     shutil.copytree("vault", "backup")
     answer(labels, request, "release", **given)
     shutil.rmtree("vault")
@@ -753,8 +737,7 @@ def test_a_release_that_the_vault_forgot_is_refused_or_charged(
 @pytest.mark.parametrize("file", ["people.npy", "fit.json", "vault.db"])
 @pytest.mark.parametrize("guessed", [False, True])
 def test_a_damaged_fit_is_charged_to_everybody_and_goes_on(guessed: bool, file: str) -> None:
-    features, labels = both_tables(40)
-    request = write_request(features, "request", **ASKED)
+    _, labels, request = requested(40)
     given: dict[str, Any] = {**COLUMNS, "vault": "vault", "vault_is_guessed": guessed}
     answer(labels, request, "r1", **given, epsilon=1.0)
     (damaged,) = Path("vault").glob(f"fits/*/{file}")
@@ -769,8 +752,7 @@ def test_a_damaged_fit_is_charged_to_everybody_and_goes_on(guessed: bool, file: 
 
 @pytest.mark.parametrize("guessed", [False, True])
 def test_a_command_that_was_killed_as_it_made_its_vault_is_repeated(guessed: bool) -> None:
-    features, labels = both_tables(40)
-    request = write_request(features, "request", **ASKED)
+    _, labels, request = requested(40)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault_is_guessed": guessed}
 
     def killed(path: Path) -> Any:
@@ -806,9 +788,8 @@ def test_people_of_a_fit_are_read_once_for_all_parts(monkeypatch: pytest.MonkeyP
 
 
 def test_what_a_lost_vault_counted_is_unknown_to_persons() -> None:
-    features, labels = both_tables(40)
+    _, labels, request = requested(40)
     labels["person"] = np.arange(len(labels)) // 2
-    request = write_request(features, "q", **ASKED)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "person_column": "person"}
     answer(labels, request, "r1", **given, vault="vault")
     shutil.rmtree("vault")
@@ -840,9 +821,8 @@ def test_a_second_ledger_of_the_same_people_is_refused_or_announced() -> None:
 def test_a_guessed_vault_without_releases_is_a_second_ledger(
     first: dict[str, Any], second: dict[str, Any]
 ) -> None:
-    features, labels = both_tables(40)
+    _, labels, request = requested(40)
     labels["who"] = [f"p{number // 2}" for number in range(len(labels))]
-    request = write_request(features, "q", **ASKED)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault_is_guessed": True}
     answer(labels, request, "r1", vault="a.vault", **given, **first)
     labels["who"] = "another " + labels.who
@@ -853,8 +833,7 @@ def test_a_guessed_vault_without_releases_is_a_second_ledger(
 
 
 def test_a_request_of_which_almost_nothing_is_known_is_refused() -> None:
-    features, labels = both_tables(1000)
-    request = write_request(features, "request", **ASKED)
+    features, labels, request = requested(1000)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "missing": "no"}
     others = labels.assign(id="V-" + labels.id)
     limits: list[tuple[int, dict[str, Any]]] = [(0, {}), (9, {}), (400, {"most_missing": 0.5})]
@@ -930,10 +909,6 @@ def test_a_crafted_release_is_refused_and_hinders_no_other(change: str) -> None:
     answer(labels, request, "ours", **COLUMNS, epsilon=1.0, vault=SharedVault("vault"))
 
 
-def _with_classes(classes: list[str], facts: dict[str, Any], _: object) -> None:
-    facts["classes"] = classes
-
-
 def test_a_release_answers_its_own_request_only(monkeypatch: pytest.MonkeyPatch) -> None:
     features, labels = both_tables(60)
     features.to_csv("features.csv", index=False)
@@ -952,8 +927,7 @@ def test_a_release_answers_its_own_request_only(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(Path, "stat", refused)
     assert "not compared" not in words(*line, "m")
     for turned in (["yes", "no"], ["no", "oui"]):
-        edit = partial(_with_classes, turned)
-        _rewritten("r", edit, "release.json")
+        _rewritten("r", lambda facts, _, own=turned: facts.update(classes=own), "release.json")
         assert "does not answer" in refusal(*line, "m2")
     plain = Path("q/request.json").read_text()
     Path("q/request.json").write_text(plain.replace('"yes"', '"oui"'))
