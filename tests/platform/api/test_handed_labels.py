@@ -12,19 +12,11 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.typing import NDArray
+from sklearn import ensemble, multioutput
 from sklearn.base import BaseEstimator, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor, make_column_transformer
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import (
-    AdaBoostRegressor,
-    BaggingClassifier,
-    BaggingRegressor,
-    GradientBoostingRegressor,
-    StackingClassifier,
-    StackingRegressor,
-    VotingClassifier,
-)
 from sklearn.feature_selection import RFE, SelectFromModel, SelectKBest
 from sklearn.linear_model import LogisticRegression, RANSACRegressor, Ridge
 from sklearn.model_selection import (
@@ -39,12 +31,6 @@ from sklearn.model_selection import (
     permutation_test_score,
 )
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier, OutputCodeClassifier
-from sklearn.multioutput import (
-    ClassifierChain,
-    MultiOutputClassifier,
-    MultiOutputRegressor,
-    RegressorChain,
-)
 from sklearn.pipeline import FeatureUnion, Pipeline, make_pipeline
 from sklearn.preprocessing import (
     FunctionTransformer,
@@ -145,9 +131,9 @@ def test_a_wrapper_is_seen_however_its_fit_is_written(kind: Any) -> None:
 
 
 CHANGING: dict[str, Callable[[Any], Any]] = {
-    "VotingClassifier": lambda model: VotingClassifier([("a", model)]),
-    "BaggingClassifier": partial(BaggingClassifier, bootstrap=False),
-    "StackingClassifier": lambda model: StackingClassifier([("a", model)], cv=FOLDS),
+    "VotingClassifier": lambda model: ensemble.VotingClassifier([("a", model)]),
+    "BaggingClassifier": partial(ensemble.BaggingClassifier, bootstrap=False),
+    "StackingClassifier": lambda model: ensemble.StackingClassifier([("a", model)], cv=FOLDS),
     "OneVsRestClassifier": OneVsRestClassifier,
     "OneVsOneClassifier": OneVsOneClassifier,
     "OutputCodeClassifier": partial(OutputCodeClassifier, random_state=0),
@@ -186,14 +172,14 @@ def test_changed_tokens_are_refused_before_anything_is_paid(name: str) -> None:
 @pytest.mark.parametrize(
     "wrapper",
     [
-        BaggingClassifier(private(), n_estimators=2, bootstrap=False),
+        ensemble.BaggingClassifier(private(), n_estimators=2, bootstrap=False),
         OfAUser(private(), jobs=2),
-        MultiOutputClassifier(private()),
+        multioutput.MultiOutputClassifier(private()),
         GridSearchCV(private(), {"random_state": [0]}, cv=FOLDS, error_score="raise"),
     ],
 )
 def test_threads_whose_origin_the_stack_does_not_show_are_refused(wrapper: Any) -> None:
-    labels = TARGETS if isinstance(wrapper, MultiOutputClassifier) else Y
+    labels = TARGETS if isinstance(wrapper, multioutput.MultiOutputClassifier) else Y
     with joblib.parallel_config("threading", n_jobs=2), pytest.raises(ValueError, match="hands"):
         wrapper.fit(X, labels)
 
@@ -204,12 +190,12 @@ def test_threads_whose_origin_the_stack_does_not_show_are_refused(wrapper: Any) 
         (TransformedTargetRegressor(transformer=StandardScaler()), AMOUNTS[:, 0]),
         (TransformedTargetRegressor(func=np.log1p, inverse_func=np.expm1), AMOUNTS[:, 0]),
         (RANSACRegressor(min_samples=50), AMOUNTS[:, 0]),
-        (AdaBoostRegressor(), AMOUNTS[:, 0]),
-        (BaggingRegressor(), AMOUNTS[:, 0]),
-        (RegressorChain(Ridge()), AMOUNTS),
-        (ClassifierChain(Ridge()), AMOUNTS),
-        (StackingRegressor([], final_estimator=Ridge(), cv=FOLDS), AMOUNTS[:, 0]),
-        (GradientBoostingRegressor(), AMOUNTS[:, 0]),
+        (ensemble.AdaBoostRegressor(), AMOUNTS[:, 0]),
+        (ensemble.BaggingRegressor(), AMOUNTS[:, 0]),
+        (multioutput.RegressorChain(Ridge()), AMOUNTS),
+        (multioutput.ClassifierChain(Ridge()), AMOUNTS),
+        (ensemble.StackingRegressor([], final_estimator=Ridge(), cv=FOLDS), AMOUNTS[:, 0]),
+        (ensemble.GradientBoostingRegressor(), AMOUNTS[:, 0]),
     ],
 )
 def test_amounts_in_a_wrapper_are_refused(wrapper: Any, amounts: NDArray[Any]) -> None:
@@ -243,7 +229,7 @@ def test_functions_that_hand_on_other_labels_are_refused() -> None:
     with pytest.raises(ValueError, match=r"^permutation_test_score hands"):
         permutation_test_score(private(), X, Y, cv=FOLDS, n_permutations=2)
     with pytest.raises(ValueError, match=r"^ClassifierChain hands"):
-        ClassifierChain(private(), cv=FOLDS).fit(X, TARGETS)
+        multioutput.ClassifierChain(private(), cv=FOLDS).fit(X, TARGETS)
 
 
 def arrived(monkeypatch: pytest.MonkeyPatch, kind: Any) -> list[tuple[list[Any], list[Any]]]:
@@ -266,8 +252,8 @@ def arrived(monkeypatch: pytest.MonkeyPatch, kind: Any) -> list[tuple[list[Any],
         (partial(RandomizedSearchCV, param_distributions={"delta": [0.0]}, n_iter=1, cv=FOLDS), Y),
         (lambda model: Pipeline([("same", FunctionTransformer()), ("last", model)]), Y),
         (FixedThresholdClassifier, Y),
-        (MultiOutputClassifier, TARGETS),
-        (MultiOutputRegressor, AMOUNTS),
+        (multioutput.MultiOutputClassifier, TARGETS),
+        (multioutput.MultiOutputRegressor, AMOUNTS),
         (cross_validate, Y),
         (cross_val_score, Y),
     ],
@@ -275,7 +261,7 @@ def arrived(monkeypatch: pytest.MonkeyPatch, kind: Any) -> list[tuple[list[Any],
 def test_what_may_hand_labels_on_hands_on_each_rows_own(
     wrap: Any, labels: NDArray[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    amounts = wrap is MultiOutputRegressor
+    amounts = wrap is multioutput.MultiOutputRegressor
     model: Any = regressor() if amounts else private()
     seen = arrived(monkeypatch, type(model))
     if wrap in (cross_validate, cross_val_score):
@@ -400,7 +386,7 @@ def test_a_row_that_is_used_twice_pays_twice() -> None:
         several = LabelPrivateClassifier(method, epsilon=1.0, vault=vault)
         with pytest.raises(ValueError, match="a row is given twice"):
             several.fit(X[twice], vault.tokens[twice])
-    bags = BaggingRegressor(
+    bags = ensemble.BaggingRegressor(
         regressor(vault=(amounts := SharedVault(labels=AMOUNTS[:, 0]))), n_estimators=1
     )
     bags.fit(X, amounts.tokens)

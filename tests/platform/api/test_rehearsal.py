@@ -8,20 +8,11 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from numpy.typing import NDArray
+from sklearn import ensemble
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import TransformedTargetRegressor
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis, QuadraticDiscriminantAnalysis
-from sklearn.ensemble import (
-    AdaBoostClassifier,
-    BaggingClassifier,
-    ExtraTreesClassifier,
-    GradientBoostingClassifier,
-    HistGradientBoostingClassifier,
-    HistGradientBoostingRegressor,
-    RandomForestClassifier,
-    VotingClassifier,
-)
 from sklearn.feature_selection import SelectKBest, f_classif
 from sklearn.gaussian_process import GaussianProcessClassifier
 from sklearn.linear_model import (
@@ -70,7 +61,7 @@ class Remembers(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # it has
         CalibratedClassifierCV(SVC(), ensemble=False),
         CalibratedClassifierCV(GaussianNB()),
         make_pipeline(SelectKBest(f_classif, k=1), LogisticRegression()),
-        HistGradientBoostingClassifier(early_stopping=True, max_iter=20, random_state=0),
+        ensemble.HistGradientBoostingClassifier(early_stopping=True, max_iter=20, random_state=0),
         KNeighborsClassifier(20),
     ],
     ids=lambda each: type(each).__name__,
@@ -232,7 +223,7 @@ def test_what_cannot_learn_equal_amounts_is_refused_before_a_charge(estimator: A
 @pytest.mark.parametrize(
     "estimator",
     [
-        HistGradientBoostingRegressor(loss="gamma", max_iter=5),
+        ensemble.HistGradientBoostingRegressor(loss="gamma", max_iter=5),
         TransformedTargetRegressor(LinearRegression(), func=np.log, inverse_func=np.exp),
     ],
 )
@@ -304,19 +295,19 @@ LEARNERS = [
     KNeighborsClassifier(30),
     DecisionTreeClassifier(min_samples_leaf=20, random_state=0),
     ExtraTreeClassifier(min_samples_leaf=20, random_state=0),
-    RandomForestClassifier(30, random_state=0),
-    ExtraTreesClassifier(30, random_state=0),
-    GradientBoostingClassifier(n_estimators=20, random_state=0),
-    HistGradientBoostingClassifier(max_iter=20, random_state=0),
-    AdaBoostClassifier(n_estimators=20, random_state=0),
-    BaggingClassifier(random_state=0),
+    ensemble.RandomForestClassifier(30, random_state=0),
+    ensemble.ExtraTreesClassifier(30, random_state=0),
+    ensemble.GradientBoostingClassifier(n_estimators=20, random_state=0),
+    ensemble.HistGradientBoostingClassifier(max_iter=20, random_state=0),
+    ensemble.AdaBoostClassifier(n_estimators=20, random_state=0),
+    ensemble.BaggingClassifier(random_state=0),
     MLPClassifier((16,), max_iter=300, random_state=0),
     LinearDiscriminantAnalysis(),
     QuadraticDiscriminantAnalysis(),
     SVC(probability=True, random_state=0),
     CalibratedClassifierCV(LinearSVC(), cv=3),
     GaussianProcessClassifier(),
-    VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
+    ensemble.VotingClassifier([("a", LogisticRegression()), ("b", GaussianNB())], voting="soft"),
 ]
 
 
