@@ -34,7 +34,7 @@ from labeldp.platform.vault import shared_vault, vault_store
 from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.data.files import FileRefused, file_digest
 from labeldp.trainers.data.own_files import npz_arrays
-from labeldp.trainers.data.tables import parquet_count, parquet_table
+from labeldp.trainers.data.tables import parquet_table
 from labeldp.trainers.methods.any_model import named_estimator
 from tests.platform.api.asked import ASKED, COLUMNS, ROWS, both_tables, released, requested
 from tests.platform.cli.asked import answer as ran
@@ -564,15 +564,6 @@ def test_an_id_in_two_parts_of_a_request_is_refused() -> None:
     owner += "--request request -o release"
     assert "1 ids in two parts" in refusal(*owner.split())
     assert not Path("labels.vault/fits").is_dir()
-
-
-def test_any_rows_of_a_file_are_read() -> None:
-    file = Path("some.parquet")
-    pd.DataFrame({"a": np.arange(200_000)}).to_parquet(file, row_group_size=30_000)
-    assert parquet_count(file) == 200_000
-    for first, count in ((0, 1), (1, 99_999), (60_000, 30_000), (150_000, 70_000), (200_000, 5)):
-        found = parquet_table(file, rows=range(first, first + count))["a"].to_numpy()
-        assert found.tolist() == list(range(first, min(first + count, 200_000)))
 
 
 def test_an_index_of_pandas_is_a_column_if_it_has_a_name() -> None:
