@@ -49,7 +49,7 @@ from labeldp.platform.settings.methods import (
     sums_of_many,
 )
 from labeldp.platform.settings.metrics import mixture_text
-from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
+from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.base import check_name, near_miss
 from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.splits import NO_OUTSIDE_DATA
@@ -140,10 +140,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
     classes: object = None
     random_state: object = None
     _: KW_ONLY
-    vault: SharedVault | str | os.PathLike[str] | None = None
     settings: Mapping[str, Any] | None = None
     canaries: int = 0
-    noise_seed: int | None = None
     device: str = "auto"
     verbose: bool = False
     n_jobs: int | None = None
@@ -166,7 +164,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             groups: Name of each row's person [N], if persons have several rows. Epsilon then holds
                 for all labels of a person together (docs/persons.md).
         """
-        self._check_price()
         rows_of_x, labels, account = self._checked(X, y, groups=groups, names=rows)
         stated = self._shared().classes if self.classes is None else self.classes
         if isinstance(stated, str) and stated == fitting.PUBLISH:
@@ -433,12 +430,11 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         """The persons of the rows, and which rows are used: all for sums, without which few are."""
         if groups is None and not account.copies:
             return Groups.of(None, count=count, most=self.max_labels_per_person)
-        given = "groups are given" if groups is not None else "a row is given twice"
-        if not method.persons or self.canaries:
-            what = "PATE's teachers share labels row by row: a person would change many votes"
-            if self.canaries:
-                what = "canaries are wrong labels of single rows, which prove nothing of persons"
-            raise ValueError(f"{given}, and {what}; leave them out, or take moment_labels")
+        if not method.persons:
+            raise ValueError(
+                "groups are given, or a row is given twice, and PATE's teachers share labels row "
+                "by row: a person would change many votes; leave them out, or take moment_labels"
+            )
         named_columns = bool(account.columns)
         config = self._configuration(method, rows=count, shape=(1,), named_columns=named_columns)
         trainer = config.trainer

@@ -13,7 +13,7 @@ import threading
 import time
 import warnings
 from collections import UserDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
@@ -66,9 +66,7 @@ _SILENT = threading.RLock()
 def refuse_unusable(labels: Any, *, amounts: bool) -> None:
     """Refuse labels, or amounts, that are of no use; scikit-learn's message would show them."""
     values = getattr(labels, "values", labels)  # of a Series, without its index
-    if amounts:
-        _refuse_texts(labels)
-    elif getattr(values, "dtype", None) == np.dtype(object) and values.ndim == 1:
+    if not amounts and getattr(values, "dtype", None) == np.dtype(object) and values.ndim == 1:
         try:
             np.unique(values[~pd.isna(values)])
         except TypeError:
@@ -84,8 +82,14 @@ def refuse_unusable(labels: Any, *, amounts: bool) -> None:
         return  # of no shape that scikit-learn takes
     if plain.dtype.kind == "c":
         raise ValueError("Complex data not supported: y holds complex numbers; give texts or reals")
+    if amounts and plain.dtype.kind in "mM":
+        raise ValueError("y holds dates or durations; amounts are numbers: give days or seconds")
     if plain.dtype.kind not in "biufOUSTM":
         raise ValueError("y holds records, or values of another kind; give texts or numbers")
+    if amounts and plain.dtype.kind in "OUST" and plain.ndim > 0 and plain.size == len(plain):
+        values = plain.ravel()  # a column, too
+        texts = [isinstance(each, str | bytes) and not is_number(each) for each in values]
+        _refuse_rows(texts, "is not a number; amounts are numbers")
     # Amounts that are missing or infinite are refused as such.
     if plain.dtype.kind in ("O" if amounts else "Of") and plain.ndim == 1:
         _refuse_rows(pd.isna(plain), "has no label; leave it out")
@@ -156,17 +160,6 @@ def _texts(rows: Any, name: str | None) -> pd.DataFrame | None:
         return None
     name = name or str(getattr(rows, "name", None) or "text")
     return pd.DataFrame({name: pd.Series(values, dtype=object)})
-
-
-def _refuse_texts(amounts: object) -> None:
-    """Refuse dates and durations, and a text that is not a number, by its row."""
-    plain = np.asarray(amounts)
-    if plain.dtype.kind in "mM":
-        raise ValueError("y holds dates or durations; amounts are numbers: give days or seconds")
-    column = plain.ndim > 0 and plain.size == len(plain)
-    values = plain.ravel() if column and plain.dtype.kind in "OUST" else ()
-    texts = [isinstance(each, str | bytes) and not is_number(each) for each in values]
-    _refuse_rows(texts, "is not a number; amounts are numbers")
 
 
 def stated_classes(classes: object, labels: NDArray[Any]) -> NDArray[Any]:
@@ -244,18 +237,16 @@ def digest_of(fingerprint: str, rows: object) -> str:
     return fingerprint
 
 
-def used_columns(
-    rows: object, preprocessing: Preprocessing, *, known: Sequence[str] | None = None
-) -> Any:
-    """Return rows without the columns that the fit left out; rows without names as they are.
+def used_columns(rows: object, preprocessing: Preprocessing, *, known: Iterable[str]) -> Any:
+    """Return rows without those of the `known` columns that the fit left out.
 
-    With the `known` columns of the fit, others stay: they are named where one is missing.
+    Others stay: they are named where one is missing. Rows without names are returned as they are.
     """
     step = preprocessing.steps[0]
     columns = by_name(rows)
     if columns is None or not isinstance(step, Columns):
         return rows
-    left_out = {*(columns if known is None else known)} - {*step.names}
+    left_out = {*known} - {*step.names}
     return {name: column for name, column in columns.items() if name not in left_out}
 
 
@@ -409,7 +400,8 @@ def number_rows(
         assert isinstance(fitted, Columns | Numbers), "tables are prepared"
         words = {"beside": not own} if isinstance(fitted, Columns) else {}
         preprocessing = Preprocessing(steps=(fitted.as_they_are(**words),))
-        numbers = preprocessing.rows(used_columns(rows, preprocessing))
+        known = by_name(rows) or ()
+        numbers = preprocessing.rows(used_columns(rows, preprocessing, known=known))
         parts = {"train": scaled, "test": splits.test_features}
         checked_public("own", num_classes, parts, splits.test_labels)
         fingerprint = fingerprint_of(num_classes, parts.values(), splits.test_labels)

@@ -17,7 +17,7 @@ import threading
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from types import CodeType, FrameType
@@ -280,7 +280,7 @@ class FitAccount:
         columns: Names of a table's columns; empty for other features.
         rows_of_vault: Row of each token in its vault [N]; None for labels.
         copies: Whether tokens give a row several times, which pays for each time, as a person does.
-        elsewhere: Epsilon and delta of fits in other processes, by the names of their ledgers.
+        elsewhere: Price of fits in other processes, by the names of their ledgers.
         groups: Persons who pay for several labels each, if any do.
         people: Those who pay; None for a copy, and for a release of another party.
         unit: What pays: a label, or a person.
@@ -298,7 +298,7 @@ class FitAccount:
     columns: tuple[str, ...] = ()
     rows_of_vault: NDArray[np.intp] | None = None
     copies: bool = False
-    elsewhere: dict[str, tuple[float, float]] = field(default_factory=dict)
+    elsewhere: dict[str, Total] = field(default_factory=dict)
     groups: Groups = field(default_factory=Groups)
     people: People | None = None
     unit: str = "label"
@@ -315,21 +315,22 @@ class FitAccount:
             return Total()
         return LEDGER.total(self.people, delta=delta, without=self.source)
 
-    def all_paid(self, vault: Total, *, delta: float) -> tuple[float, float]:
-        """Return epsilon and delta of all fits: of this process, with the vault, and of copies."""
-        here = self.in_process(delta=delta)
+    def all_paid(self, vault: Total, *, delta: float) -> Total:
+        """Return the price of all fits: of this process, with the vault, and of copies."""
         # Nobody knows which labels of another process these are: any of them may have paid
         # everywhere.
-        paid = [(each.epsilon, each.delta) for each in (vault, here)]
-        paid += self.elsewhere.values()
-        return math.fsum(epsilon for epsilon, _ in paid), math.fsum(delta for _, delta in paid)
+        paid = (vault, self.in_process(delta=delta), *self.elsewhere.values())
+        return Total(
+            epsilon=math.fsum(each.epsilon for each in paid),
+            delta=math.fsum(each.delta for each in paid),
+            seeded=any(each.seeded for each in paid),
+        )
 
     def copied(self, *, delta: float) -> "FitAccount":
         """Return the account of a copy: the price goes along, and not the rows that add up."""
         if self.people is None:
             return self
-        here = self.in_process(delta=delta)
-        elsewhere = {**self.elsewhere, LEDGER.identity: (here.epsilon, here.delta)}
+        elsewhere = {**self.elsewhere, LEDGER.identity: self.in_process(delta=delta)}
         return replace(self, people=None, groups=Groups(), rows_of_vault=None, elsewhere=elsewhere)
 
     def not_counted(self) -> list[str]:
@@ -343,12 +344,22 @@ class FitAccount:
         return found
 
 
+# scikit-learn has no types, so that its classes are Any here.
+@dataclass(eq=False, repr=False)
 class PaysForLabels(BaseEstimator):  # type: ignore[misc]
-    """An estimator whose fits are charged; parameters `vault`, `delta` and `noise_seed` are its.
+    """An estimator whose fits are charged.
 
     Each kind is a dataclass of its parameters, as scikit-learn's get_params and clone need them.
+    All have `vault`, `noise_seed`, `epsilon` and `delta`.
     """
 
+    _: KW_ONLY
+    vault: SharedVault | str | os.PathLike[str] | None = None
+    noise_seed: int | None = None
+
+    #: Of kinds without such parameters.
+    canaries = 0
+    max_labels_per_person = 1
     #: What pays, where no persons do, and what is secret of it.
     _unit = "label"
     _secret = "label"
@@ -371,12 +382,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     def _takes_tokens(self) -> bool:
         return isinstance(self.vault, SharedVault) and self.vault.has_labels
 
-    epsilon: float
-    delta: float
-    canaries: int = 0
-    max_labels_per_person: int
-    _account: FitAccount
-
     def _seed(self) -> int:
         """A seed of training."""
         return int(check_random_state(self.random_state).randint(2**31 - 1))
@@ -394,12 +399,13 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         groups: object = None,
         names: object = None,
         amounts: bool = False,
-        **how: Any,
     ) -> tuple[Any, NDArray[Any], FitAccount]:
         """X to learn from, and the labels [N], as scikit-learn checks them, with their account.
 
-        y are the labels, amounts or not, or tokens; `names` are theirs, if no persons pay.
+        y are the labels, amounts or not, or tokens; `names` are theirs, if no persons pay. What the
+        fit may cost is checked first.
         """
+        self._check_price()
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
         account = handed_tokens() if tokens else handed_labels(self, cloned=self._cloned)
@@ -410,7 +416,8 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         rows = fitting.readable(rows)
         account.columns = tuple(map(str, rows.columns)) if is_table(rows) else ()
         if is_matrix(rows):
-            checked, found = validate_data(self, rows, y, ensure_min_samples=2, **TAKEN, **how)
+            taken = {**TAKEN, "ensure_min_samples": 2, "y_numeric": amounts}
+            checked, found = validate_data(self, rows, y, **taken)
             rows = rows if account.columns else checked
         else:
             validate_data(self, rows, y, skip_check_array=True)
@@ -434,16 +441,23 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         each time, as a person does.
         """
         named = account.rows_of_vault if account.copies else groups
-        most = None
-        if not (account.copies or (every and groups is not None)):
-            most = getattr(self, "max_labels_per_person", None)  # of prediction sets nobody has one
+        if named is not None and self.canaries:
+            given = "a row is given twice" if account.copies else "groups are given"
+            raise ValueError(
+                f"canaries is {self.canaries}, and {given}: canaries replace single "
+                f"{self._secret}s, which prove nothing of persons; leave one of them out"
+            )
+        everything = account.copies or (every and groups is not None)
+        most = None if everything else self.max_labels_per_person
         account.groups = Groups.of(named, count=count, most=most)
         return account.groups
 
     def _side(
-        self, account: FitAccount, rows_of_x: Any, names: Any, side: PublicSide
+        self, account: FitAccount, *, fingerprint: str, classes: str, count: int
     ) -> PublicSide:
-        """Complete the public side of a fit by who pays, whom the account gets; as in `_paying`."""
+        """Return the public side of a fit, and tell the account who pays; as in `_paying`."""
+        rows_of_x, names = account.given
+        account.given = (None, None)  # the estimator keeps neither
         known = account.rows_of_vault
         groups = account.groups
         if names is not None and groups.names is not None:
@@ -468,24 +482,25 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             persons=groups.persons,
         )
         # Equal rows and names have one store, in which an equal request finds its release.
-        digest = side.rows
+        digest = fitting.digest_of(fingerprint, rows_of_x)
         if known is not None:
             digest = hashlib.sha256(digest.encode() + known.tobytes()).hexdigest()
         elif groups.names is not None:
             digest = hashlib.sha256(account.people.rows.tobytes()).hexdigest()
-        side = replace(side, rows=digest, people=names if groups.names is None else None)
+        people = names if groups.names is None else None
+        side = PublicSide(rows=digest, classes=classes, num_labels=count, people=people)
         side = side.of_persons(groups)
-        if account.copies:  # a vault counts labels or persons, and these are labels
-            side = replace(side, grouping="")
-        if payers is not None:
-            owners = np.arange(len(payers)) if groups.persons is None else groups.persons
-            # In memory, the rows of a vault with labels say all.
-            digests = [] if known is not None and vault.folder is None else [account.people.rows]
-            if known is not None:
-                digests.append(~known.astype(np.uint64))
-            places = np.tile(owners.astype(np.uint64), len(digests))
-            side = replace(side, values=np.stack([np.concatenate(digests), places]))
-        return side
+        if payers is None:
+            return side
+        owners = np.arange(len(payers)) if groups.persons is None else groups.persons
+        # In memory, the rows of a vault with labels say all.
+        digests = [] if known is not None and vault.folder is None else [account.people.rows]
+        if known is not None:
+            digests.append(~known.astype(np.uint64))
+        places = np.tile(owners.astype(np.uint64), len(digests))
+        values = np.stack([np.concatenate(digests), places])
+        # A vault counts labels or persons, and copies are labels.
+        return replace(side, values=values, grouping="" if account.copies else side.grouping)
 
     @contextmanager
     def _paying(
@@ -504,32 +519,28 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         `_tell_price`. The `classes` as a text are a part of the vault's identity, `fingerprint` is
         of the public rows, and releases that are not pure are priced at `delta`.
         """
-        rows_of_x, names = account.given
-        account.given = (None, None)  # the estimator keeps neither
-        digest = fitting.digest_of(fingerprint, rows_of_x)
-        side = PublicSide(rows=digest, classes=classes, num_labels=len(labels))
-        side = self._side(account, rows_of_x, names, side)
+        side = self._side(account, fingerprint=fingerprint, classes=classes, count=len(labels))
         persons = account.groups.used
         secret = SecretLabels(training=labels, num_classes=num_classes, persons=persons)
-        kinds = 1 if num_classes == 2 else 2  # the memorization attack needs three classes
-        least = AuditSettings().coins_for(0.0)
-        if self.canaries and not least <= self.canaries <= len(labels) // kinds:
-            raise ValueError(
-                f"canaries is {self.canaries}, and there are {len(labels)} labels: fewer than "
-                f"{least} canaries prove nothing, and each takes {kinds} of the labels; take "
-                f"{least} to {len(labels) // kinds}, or 0 for no audit"
-            )
+        audit = None
+        if self.canaries:
+            kinds = 1 if num_classes == 2 else 2  # the memorization attack needs three classes
+            least = AuditSettings().coins_for(0.0)
+            if not least <= self.canaries <= len(labels) // kinds:
+                raise ValueError(
+                    f"canaries is {self.canaries}, and there are {len(labels)} labels: fewer than "
+                    f"{least} canaries prove nothing, and each takes {kinds} of the labels; take "
+                    f"{least} to {len(labels) // kinds}, or 0 for no audit"
+                )
+            planted = self.canaries * (kinds - 1)
+            audit = AuditSettings(canaries=planted, coin_canaries=self.canaries)
         vault = self._shared()
         # A vault that is not as it was signed is refused here, before a draw. The lock is not held
         # longer: fits of several processes go on side by side.
         with vault.alone():
             fit_labels = FitLabels(
                 secret,
-                audit=AuditSettings(
-                    canaries=self.canaries * (kinds - 1), coin_canaries=self.canaries
-                )
-                if self.canaries
-                else None,
+                audit=audit,
                 fingerprint=fingerprint,
                 side=side,
                 shared=vault,
@@ -540,7 +551,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         account.seed = self.noise_seed
         # As of before this fit, for the warning that labels had paid.
         account.vault_total = vault.spent(delta=self.delta)
-        before, _ = account.all_paid(account.vault_total, delta=self.delta)
+        before = account.all_paid(account.vault_total, delta=self.delta).epsilon
         for each in account.not_counted():
             warnings.warn(each, PrivacyNotCounted, stacklevel=4)
         try:
@@ -556,11 +567,11 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                     account.vault_total = vault.spent(delta=self.delta)
         new = len(fit_labels.new_charges())
         if before > 0 and new:
-            total, at = account.all_paid(account.vault_total, delta=self.delta)
+            total = account.all_paid(account.vault_total, delta=self.delta)
             told = (
                 f"labels of these rows or this vault had paid epsilon {shown(before)} before, and "
                 f"with this fit's {new} new release(s) the label that paid most has paid "
-                f"{shown(total)} at delta {shown(at)}"
+                f"{shown(total.epsilon)} at delta {shown(total.delta)}"
             )
             account.told.append((told, PrivacyAddsUp))
         self._account = account
@@ -599,12 +610,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     @property
     def total_epsilon_(self) -> float:
         """Epsilon of the label that paid most, over all fits that are known here."""
-        return self._total()[0]
+        return self._total().epsilon
 
     @property
     def total_delta_(self) -> float:
         """Delta at which `total_epsilon_` holds."""
-        return self._total()[1]
+        return self._total().delta
 
     @property
     def guarantee_(self) -> str:
@@ -627,23 +638,23 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 f"{start} {each} of the release; what else their owner released is not counted "
                 "here; features are not protected"
             )
-        total, at = self._total()
         vault = self._of_vault()
+        total = account.all_paid(vault, delta=self.delta)
         every = "without any bound"
-        if math.isfinite(total):
-            every = f"{shown(total)}{f' at delta {shown(at)}' if at != self.delta_ else ''}"
+        if math.isfinite(total.epsilon):
+            every = shown(total.epsilon)
+            every += f" at delta {shown(total.delta)}" if total.delta != self.delta_ else ""
         scope = "all fits on these rows in this process"
         if account.source is not None:
-            alone = (total, at) == (vault.epsilon, vault.delta)
+            alone = (total.epsilon, total.delta) == (vault.epsilon, vault.delta)
             scope = "all fits with its vault" + ("" if alone else f" and {scope}")
         parts = [f"{start} this fit and {every} for {scope}"]
-        seeded = vault.seeded or account.in_process(delta=self.delta).seeded
-        if seeded:
+        if total.seeded:
             parts.append("noise of some of those came from a seed, which removes it")
         if whole:
             parts.append(f"it holds for all {self._secret}s of a person together")
-        if math.isfinite(total) and not seeded:
-            after = percent(guess_after(0.5, epsilon=total, delta=at))
+        if math.isfinite(total.epsilon) and not total.seeded:
+            after = percent(guess_after(0.5, epsilon=total.epsilon, delta=total.delta))
             parts.append(
                 f"a guess of a {self._secret} at even odds is then right with at most {after}%"
             )
@@ -699,29 +710,29 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             rows = rows.drop(columns=account.id_column, errors="ignore")
         if not is_matrix(rows):
             validate_data(self, rows, reset=False, skip_check_array=True)
-            return fitting.used_columns(rows, preprocessing)
-        checked = validate_data(self, rows, reset=False, **TAKEN)
-        if not names:
-            return checked
+        else:
+            checked = validate_data(self, rows, reset=False, **TAKEN)
+            if not names:
+                return checked
+            if not is_table(rows):
+                checked = checked.toarray() if issparse(checked) else checked
+                rows = dict(zip(names, checked.T, strict=True))
         # Columns are found by their names. scikit-learn checks only names that are texts.
-        if not is_table(rows):
-            checked = checked.toarray() if issparse(checked) else checked
-            rows = dict(zip(names, checked.T, strict=True))
         return fitting.used_columns(rows, preprocessing, known=names)
 
-    def _paid_elsewhere(self) -> dict[str, tuple[float, float]]:
+    def _paid_elsewhere(self) -> dict[str, Total]:
         return self._account.elsewhere if hasattr(self, "_account") else {}
 
     def _of_vault(self) -> Total:
         """Price of all fits with the vault: as of now, or as of the fit where it can't be read."""
-        vault = self.vault
         name = self._account.source
-        same = isinstance(vault, SharedVault) and vault.name == name
-        if name is None or not (same or Path(name).is_dir()):
+        if isinstance(self.vault, SharedVault) and self.vault.name == name:
+            return self.vault.spent(delta=self.delta)
+        if name is None or not Path(name).is_dir():
             return self._account.vault_total
-        return (vault if same else SharedVault(name)).spent(delta=self.delta)
+        return SharedVault(name).spent(delta=self.delta)
 
-    def _total(self) -> tuple[float, float]:
+    def _total(self) -> Total:
         if not hasattr(self, "_account"):
             raise AttributeError(
                 "this estimator is not fitted; what a fit paid before it failed counts in its "

@@ -14,7 +14,6 @@
 
 import hashlib
 import math
-import os
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
 
@@ -27,7 +26,6 @@ from labeldp.mechanisms.accuracy_estimate import CoverageChoice
 from labeldp.mechanisms.amounts import to_levels
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
-from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.trainers.settings.trainer import OfAmounts
 
 Floats = NDArray[np.float64]
@@ -68,15 +66,12 @@ class PredictionSets(PaysForLabels):
     coverage: float = 0.9
     _: KW_ONLY
     bounds: tuple[float, float] | None = None
-    vault: SharedVault | str | os.PathLike[str] | None = None
-    noise_seed: int | None = None
 
     def fit(self, X: Any, y: Any, rows: Any = None) -> Self:
         """Choose the threshold by calibration rows X [N, ...] and labels y [N], and pay for it.
 
         `rows` names each label's row [N], as in `LabelPrivateClassifier.fit`.
         """
-        self._check_price()
         kind = getattr(getattr(self.model, "predictor", None), "kind", None)
         no_classes = kind != "reward" and not len(getattr(self.model, "classes_", ()))
         if not (self._of_classes or (no_classes and hasattr(self.model, "predict"))):

@@ -13,7 +13,6 @@
 ((2000,), (2000, 2))
 """
 
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Self
@@ -30,7 +29,7 @@ from labeldp.platform.api import fitting
 from labeldp.platform.api.label_release import choices_of
 from labeldp.platform.api.paid_fits import TAKEN, PaysForLabels, is_matrix, is_table
 from labeldp.platform.settings.methods import AUTO
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.platform.vault.shared_vault import PublicSide
 from labeldp.trainers.base import check_name
 from labeldp.trainers.methods import preferences as rewards
 
@@ -72,8 +71,6 @@ class LabelPrivatePreferences(PaysForLabels):
     random_state: Any = None
     _: KW_ONLY
     method: str = AUTO
-    vault: SharedVault | str | os.PathLike[str] | None = None
-    noise_seed: int | None = None
     canaries: int = 0
     max_labels_per_person: int = 1
     keep: Sequence[str] | None = None
@@ -89,17 +86,11 @@ class LabelPrivatePreferences(PaysForLabels):
             groups: Name of each pair's annotator [N]; epsilon then holds for all choices of an
                 annotator together.
         """
-        self._check_price()
         check_name((AUTO, *METHODS), method=self.method)
         if self.method == "sums" and self.delta == 0:
             raise ValueError(
                 "delta is 0, and sums have Gaussian noise, which holds at a delta above 0 only; "
                 "take delta=1e-6, or method='counts', which is pure"
-            )
-        if self.canaries and groups is not None:
-            raise ValueError(
-                f"canaries is {self.canaries}, and groups are given: canaries are wrong choices of "
-                "single pairs, which prove nothing of annotators; leave one of them out"
             )
         sides = _sides(A, B)
         _, found, account = self._checked(_side_by_side(*sides), prefers_a, groups=groups)

@@ -11,7 +11,6 @@
 True
 """
 
-import os
 from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, Self
@@ -26,7 +25,7 @@ from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.amounts import LEVELS, to_levels
 from labeldp.platform.api import fitting
 from labeldp.platform.api.paid_fits import PaysForLabels
-from labeldp.platform.vault.shared_vault import FitLabels, SharedVault
+from labeldp.platform.vault.shared_vault import FitLabels
 from labeldp.trainers.base import check_name
 from labeldp.trainers.data.columns import TextColumns
 from labeldp.trainers.data.preprocessing import dense_of
@@ -81,8 +80,6 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
     quantile: float = 0.5
     estimator: object = None
     random_state: object = None
-    vault: SharedVault | str | os.PathLike[str] | None = None
-    noise_seed: int | None = None
     text: str = "tfidf"
     max_labels_per_person: int = 1
     keep: Sequence[str] | None = None
@@ -93,7 +90,6 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
         `rows` names each amount's row [N] and `groups` its person, as in
         `LabelPrivateClassifier.fit`.
         """
-        self._check_price()
         check_name(AmountLoss, loss=self.loss)
         check_name(AmountRelease, method=self.method)
         check_name(TextColumns, text=self.text)
@@ -103,9 +99,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
             raise ValueError(
                 f"bounds begin at {bounds[0]:g}; the loss 'poisson' takes amounts from 0 on"
             )
-        rows_of_x, checked, account = self._checked(
-            X, y, groups=groups, names=rows, amounts=True, y_numeric=True
-        )
+        rows_of_x, checked, account = self._checked(X, y, groups=groups, names=rows, amounts=True)
         amounts = np.asarray(checked, np.float64)
         levels = to_levels(amounts, bounds=bounds)
         method = chosen_release(

@@ -10,16 +10,10 @@ import pytest
 
 from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.randomized_response import keep_probability
-from labeldp.platform.api.fitting import (
-    check_price,
-    configured,
-    digest_of,
-    fit_changes,
-    stated_classes,
-)
+from labeldp.platform.api.fitting import configured, digest_of, fit_changes, stated_classes
 from labeldp.platform.api.network_fits import public_rows
 from labeldp.platform.api.process_ledger import line_of
-from labeldp.platform.settings.configuration import TrialConfig, flatten
+from labeldp.platform.settings.configuration import flatten
 from labeldp.platform.settings.methods import ENOUGH_KEPT, NAMED, choose, name_of
 from tests.platform.sweep.examples import a_charge
 
@@ -96,31 +90,6 @@ def test_sums_over_a_table_are_smooth_functions_of_its_columns() -> None:
         changes = fit_changes(NAMED["moment_labels"], **given, named_columns=named_columns)
         assert changes["trainer.prior.source"] == source
         assert name_of(changes) == "moment_labels"
-
-
-def test_the_users_own_settings_come_last() -> None:
-    changes = fit_changes(NAMED["alibi"], rows=100, shape=(8,), epsilon=1.0, delta=1e-5)
-    config = configured(changes, seed=1, settings={"epochs": 3, "trainer.width": 7})
-    assert (config.trainer.epochs, config.trainer.width, config.seed) == (3, 7, 1)
-    for key, name in (("epsilon", "epsilon"), ("trainer.delta", "delta")):
-        with pytest.raises(ValueError, match=rf"'{name}'; .*LabelPrivateClassifier\({name}="):
-            configured(changes, seed=1, settings={"epochs": 3, key: 1.0})
-
-
-def config(**changes: Any) -> TrialConfig:
-    return configured({"trainer.epsilon": 2.0, **changes}, seed=0, settings={})
-
-
-def test_a_fit_that_costs_more_than_its_parameters_allow_is_refused() -> None:
-    check_price(config(), epsilon=2.0, delta=0.0, num_classes=3)
-    with pytest.raises(ValueError, match="a fit costs epsilon 2 at delta 0, more than epsilon=1"):
-        check_price(config(), epsilon=1.0, delta=1e-5, num_classes=3)
-    gaussian = config(**{"trainer.noise": "gaussian"})
-    check_price(gaussian, epsilon=2.0, delta=1e-5, num_classes=3)
-    with pytest.raises(ValueError, match="at delta 1e-05, more than epsilon=2, delta=1e-06"):
-        check_price(gaussian, epsilon=2.0, delta=1e-6, num_classes=3)
-    with pytest.raises(ValueError, match="a fit costs epsilon inf"):
-        check_price(config(**{"trainer.noise": "none"}), epsilon=2.0, delta=0.0, num_classes=3)
 
 
 # methods: names there and back, near misses, and the border of the rule behind `auto`.

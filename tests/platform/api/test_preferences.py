@@ -126,7 +126,7 @@ def test_what_is_wrong_is_refused_before_it_is_paid() -> None:
     sums = LabelPrivatePreferences(method="sums")
     refused(sums, a, b, chosen, says="delta is 0, and sums have Gaussian noise")
     audited = LabelPrivatePreferences(canaries=5)
-    refused(audited, a, b, chosen, groups=chosen, says="prove nothing of annotators")
+    refused(audited, a, b, chosen, groups=chosen, says="replace single choices, which prove")
 
 
 def test_choices_for_other_trainers_come_with_their_flip_probability() -> None:
