@@ -24,6 +24,7 @@ SECRET = np.array(["benign", "malignant", "benign"])
     ("classes", "expected"),
     [
         ({"malignant", "benign"}, ["benign", "malignant"]),
+        (frozenset("ba"), ["a", "b"]),
         (np.array([3, 1, 2]), [1, 2, 3]),
         (4, [0, 1, 2, 3]),
         (pd.Index([3, 1, 2]), [1, 2, 3]),
@@ -40,6 +41,8 @@ SECRET = np.array(["benign", "malignant", "benign"])
         ([0, 1, None], "values of several kinds"),
         ([["a"], ["a", "b"]], "values of several kinds"),
         ("yes", "state them"),
+        ({"a": 0, "b": 1}, "state them"),
+        (pd.DataFrame({"a": ["no", "yes"]}), "state them"),
         (True, "state them"),
     ],
 )

@@ -138,8 +138,6 @@ def test_a_model_learns_from_several_weeks(method: str) -> None:
         assert roc_auc_score(truth.bought == "yes", scores) > 0.85
     learner = LabelPrivateClassifier(random_state=0).fit_release(tables, *releases)
     assert learner.epsilon_ == learner.total_epsilon_ == origin.epsilon
-    with pytest.raises(ValueError, match="500 ids are in several releases"):
-        fit_release(pd.concat(tables), releases)
     with pytest.raises(ValueError, match="fewer tables of features are given than the 2 releases"):
         fit_release(tables[:1], releases)
 
