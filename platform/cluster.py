@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import socket
-import stat
 import tempfile
 import threading
 import time
@@ -49,7 +48,7 @@ from ray.util import client as ray_client
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from labeldp.platform.settings.sweep import CannotFit, Resources
-from labeldp.trainers.data.files import owner_only
+from labeldp.trainers.data.files import NotOurs, open_private, owner_only
 
 # It looks for the files of its own loggers, and complains once per trial that there are none.
 logging.getLogger("ray.tune").setLevel(logging.ERROR)
@@ -351,18 +350,9 @@ def tighten_token() -> None:
 
     A link, or another user's file, is left as it is.
     """
-    path = Path.home() / ".ray" / "auth_token"
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-    except OSError:
-        return  # not there, a link, or closed to us: Ray makes one, or reports the fault
-    try:
-        # Of the open file: a path could be exchanged between a check and a change.
-        found = os.fstat(descriptor)
-        if stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and found.st_mode & 0o077:
-            os.fchmod(descriptor, 0o600)
-    finally:
-        os.close(descriptor)
+    # What is not there, or is not ours, is left to Ray, which makes one or reports the fault.
+    with suppress(NotOurs, OSError):
+        os.close(open_private(Path.home() / ".ray" / "auth_token", os.O_RDONLY))
 
 
 def _patiently(ask: Callable[..., Any]) -> Callable[..., Any]:
