@@ -115,10 +115,9 @@ class SqliteStore:
         with _explained(path):
             # The salt and the releases' noise protect the labels: nobody else may read the file.
             private_file(path)
-            with database(path) as connection:
-                # Created and filled in one transaction, so that two processes that open a new
-                # store together agree on its salt.
-                connection.execute("BEGIN IMMEDIATE")
+            # Created and filled in one transaction, so that two processes that open a new store
+            # together agree on its salt.
+            with database(path, writing=True) as connection:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
                 if connection.execute("SELECT count(*) FROM vault").fetchone()[0] == 0:
@@ -167,8 +166,7 @@ class SqliteStore:
 
     def bind(self, labels_digest: str) -> None:
         """Tie a new store to the labels of this digest; refuse one with releases of others."""
-        with _explained(self.path), database(self.path) as connection:
-            connection.execute("BEGIN IMMEDIATE")
+        with _explained(self.path), database(self.path, writing=True) as connection:
             connection.execute("UPDATE vault SET labels = ? WHERE labels IS NULL", (labels_digest,))
             bound = connection.execute("SELECT labels FROM vault").fetchone()[0]
         if bound != labels_digest:
@@ -217,8 +215,7 @@ class SqliteStore:
         # To everybody: a witness does not know which labels a line touched.
         rows = [(x.lost_key, x.event, None, x.mechanism, x.failure_probability) for x in lost]
         if rows:
-            with _explained(self.path), database(self.path) as connection:
-                connection.execute("BEGIN IMMEDIATE")
+            with _explained(self.path), database(self.path, writing=True) as connection:
                 connection.executemany(f"INSERT OR IGNORE {_ADDED}", rows)
             self._witness.add(self._vault, self.lines())
 
@@ -234,9 +231,7 @@ class SqliteStore:
         mechanism = json.dumps(charge.mechanism)
         content = memoryview(_write_array(values))
         try:
-            with database(self.path) as connection:
-                # The write lock before the question, so that nobody adds a line between both.
-                connection.execute("BEGIN IMMEDIATE")
+            with database(self.path, writing=True) as connection:
                 (count, made) = connection.execute(_STATE, (charge.key,)).fetchone()
                 if lost := self._lines[count:]:  # an earlier state was put back meanwhile
                     raise StoreUnusable(behind(self.path, lost))

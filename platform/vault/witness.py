@@ -82,8 +82,7 @@ class Witness:
             if not self._path.exists():
                 private_folder(folder)
             private_file(self._path)
-            with database(self._path) as connection:
-                connection.execute("BEGIN IMMEDIATE")
+            with database(self._path, writing=True) as connection:
                 for statement in _SCHEMA.split(";"):
                     connection.execute(statement)
                 row = (secrets.token_hex(16),)
@@ -125,10 +124,7 @@ class Witness:
         rows = list(lines)
         if not rows:
             return True
-        with _explained(), database(self._path) as connection:
-            # The write lock first: of two processes that ask for one place, one must see the
-            # other's line.
-            connection.execute("BEGIN IMMEDIATE")
+        with _explained(), database(self._path, writing=True) as connection:
             # The highest of none is none; a known line has kept its place beside another.
             own = "SELECT max(digest = ?) FROM lines WHERE store = ? AND position = ?"
             for line in rows if first else ():
@@ -148,12 +144,17 @@ class Witness:
 
 
 @contextmanager
-def database(path: Path) -> Iterator[sqlite3.Connection]:
-    """Open a database for one use: nothing is left open, and any thread may use it."""
+def database(path: Path, *, writing: bool = False) -> Iterator[sqlite3.Connection]:
+    """Open a database for one use: nothing is left open, and any thread may use it.
+
+    `writing` takes the write lock first: of two processes, one sees what the other has written.
+    """
     with closing(sqlite3.connect(path, timeout=60, isolation_level=None)) as connection:
         # A release is handed out when this returns: its charge, and the witness of it, must survive
         # a power failure by then.
         connection.execute("PRAGMA synchronous = FULL")
+        if writing:
+            connection.execute("BEGIN IMMEDIATE")
         yield connection
         if connection.in_transaction:
             connection.execute("COMMIT")  # without it: rolled back
