@@ -642,8 +642,6 @@ def _with_values(section: Any, values: Mapping[str, Any], prefix: str) -> Any:
         return replace(section, **own)
     except KeyRefused as error:
         raise ConfigurationError(f"{prefix}{error}") from error
-    except ConfigurationError:
-        raise
     except ValueError as error:
         raise ConfigurationError(str(error)) from error
 
