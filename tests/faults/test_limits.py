@@ -1,8 +1,9 @@
-"""Sweeps that may not go on: over budget, out of time, too large, on no cluster of use."""
+"""Sweeps that may not go on: over budget, out of time, too large, diverging, on no cluster."""
 
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,9 @@ import pytest
 import ray
 
 from labeldp.platform.settings.configuration import with_changes
-from labeldp.platform.settings.sweep import Grid, Sweep
+from labeldp.platform.settings.sweep import Grid, Resources, Sweep
 from labeldp.platform.sweep import open_sweep, plan
+from tests.faults.ensemble_sweep import SWEEP as ENSEMBLE
 from tests.faults.small_sweep import SWEEP
 from tests.faults.sweep_runs import Ending, records, run_here
 from tests.faults.without_cluster import without_cluster
@@ -75,6 +77,29 @@ def test_a_sweep_that_runs_out_of_time_can_be_run_again(cluster: Any, tmp_path: 
     assert code == 1, said
     assert "2 trials are left; run the same command again" in said
     assert records(tmp_path) == []
+
+
+def test_an_actor_that_fits_nowhere_is_refused(cluster: Any, tmp_path: Path) -> None:
+    sweep = replace(ENSEMBLE, teacher=Resources(cpu=1000))
+    results = tmp_path / "results"
+    code, said = run_here(sweep, "--results", str(results), "--address", cluster.address)
+    assert code == 3, said
+    assert "an actor that trains teachers needs 1000 CPU + 0 GPU on one node" in said
+    assert "the nodes have" in said and not records(results)
+
+
+def test_teachers_that_cannot_be_trained_are_named(cluster: Any, tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    code, said = run_here(
+        ENSEMBLE,
+        *("--results", str(results), "--address", cluster.address),
+        *("trainer.ensemble.teachers=3", "trainer.threshold=2", "trainer.answers=10"),
+        "trainer.ensemble.network.learning_rate=1e30",
+    )
+    assert code == 1 and "Traceback" not in said, said
+    assert "3 of 3 teachers could not be trained; teacher" in said
+    assert "failed 3 times, the last time with: TrainingDiverged" in said
+    assert not records(results)
 
 
 def test_an_address_where_nothing_is(tmp_path: Path) -> None:
