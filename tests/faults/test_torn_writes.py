@@ -1,10 +1,9 @@
 """Processes killed while they write, and files that may not grow: all is kept or nothing."""
 
-import resource
-import signal
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +13,7 @@ from labeldp.mechanisms.accounting import PureEvent
 from labeldp.mechanisms.vault import Charge
 from labeldp.platform.records.results import ResultsFolder
 from labeldp.platform.vault.vault_store import SqliteStore, StoreUnusable
+from tests.faults.processes import files_of_at_most
 from tests.faults.sweep_runs import own_environment
 from tests.platform.sweep.examples import a_record
 
@@ -106,21 +106,14 @@ def test_a_start_that_is_killed_leaves_no_half_of_a_tracking_store(tmp_path: Pat
 
 
 @pytest.fixture
-def no_file_may_grow(request: pytest.FixtureRequest) -> None:
-    """Limit the size of files, as a full disk would, until the test ends."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-
-    def as_before() -> None:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-        signal.signal(signal.SIGXFSZ, before)
-
-    request.addfinalizer(as_before)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 16, hard))
+def no_file_may_grow() -> Iterator[None]:
+    with files_of_at_most(1 << 16):
+        yield
 
 
+@pytest.mark.usefixtures("no_file_may_grow")
 def test_a_store_that_can_t_grow_refuses_and_stays_whole(
-    tmp_path: Path, no_file_may_grow: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LABELDP_STATE", str(tmp_path / "state"))  # the session's may be large
     store = SqliteStore(tmp_path / "vault.db")
@@ -136,9 +129,8 @@ def test_a_store_that_can_t_grow_refuses_and_stays_whole(
     assert store.release(str(len(kept))) is None
 
 
-def test_a_record_that_does_not_fit_leaves_the_one_before(
-    tmp_path: Path, no_file_may_grow: None
-) -> None:
+@pytest.mark.usefixtures("no_file_may_grow")
+def test_a_record_that_does_not_fit_leaves_the_one_before(tmp_path: Path) -> None:
     folder = ResultsFolder(tmp_path, sweep="small")
     folder.keep(a_record())
     with pytest.raises(ValueError, match=r"can't be written.*run the command again"):
