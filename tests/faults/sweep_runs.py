@@ -1,8 +1,6 @@
 """Drivers of sweeps as processes of their own, and what a sweep must have left at its end."""
 
-import contextlib
 import hashlib
-import io
 import json
 import math
 import os
@@ -19,11 +17,11 @@ from unittest.mock import patch
 import psutil
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.cli import sweep_command
 from labeldp.platform.records import tracking
 from labeldp.platform.settings.metrics import tracked_figures
 from labeldp.platform.settings.sweep import Sweep
 from tests.faults.processes import alive, end_all, family, wait_until
+from tests.platform.cli.asked import swept
 from tests.platform.sweep.stores import copy_store
 
 SMALL_SWEEP = Path(__file__).with_name("small_sweep.py")
@@ -220,9 +218,7 @@ def check_tracking(results: Path) -> None:
 
 def run_here(sweep: Sweep, *arguments: str) -> tuple[int, str]:
     """Run a sweep's command line in this process; returns the exit code and its output."""
-    said = io.StringIO()
-    copied = patch.object(tracking, "_create_whole", copy_store)
-    with copied, contextlib.redirect_stderr(said), contextlib.redirect_stdout(said):
-        code = sweep_command.run(sweep, list(arguments))
-    print(said.getvalue())  # for a test that failed
-    return code, said.getvalue()
+    with patch.object(tracking, "_create_whole", copy_store):
+        code, out, err = swept(sweep, *arguments)
+    print(err + out)  # for a test that failed
+    return code, err + out
