@@ -18,7 +18,6 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from labeldp import LabelPrivateClassifier, LabelPrivateRegressor
 from labeldp.mechanisms.additive_noise import LaplaceNoise
-from labeldp.mechanisms.vault import LabelVault
 from labeldp.platform.api import two_parties
 from labeldp.platform.api.process_ledger import PrivacyAddsUp
 from labeldp.platform.api.two_parties import answer, write_request
@@ -26,7 +25,7 @@ from labeldp.platform.report.publish import publish
 from labeldp.platform.sweep import driver
 from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.vault import signing
-from labeldp.platform.vault.shared_vault import PublicSide, SharedVault
+from labeldp.platform.vault.shared_vault import SharedVault
 from labeldp.platform.vault.signing import SIGNATURE, VARIABLE, Signature, sign_folder, signing_key
 from tests.faults.without_cluster import without_cluster
 from tests.platform.api.asked import COLUMNS
@@ -154,19 +153,27 @@ def test_signatures_of_other_folders_and_of_other_keys_are_refused(
     assert "--key is zz" in refusal("verify", str(second), "--key", "zz")
 
 
-def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> None:
-    a_folder(tmp_path / "results", epsilon=2.0)
-    publish(tmp_path / "results", trial="0", to=tmp_path / "public", with_model=False)
+def handed_on(tmp_path: Path) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Publish a trial as `public`, and answer requests as `release` and `in parts`.
+
+    Returns features and labels of the requests.
+    """
+    a_folder(tmp_path / "others", epsilon=2.0)
+    publish(tmp_path / "others", trial="0", to=tmp_path / "public", with_model=False)
+    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
     features, labels, request = a_request(tmp_path / "request")
-    vault = SharedVault(tmp_path / "vault")
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": vault}
     answer(labels, request, tmp_path / "release", **given)
     halves = a_request(tmp_path / "parts", parts=2)[-1]
     answer(labels, halves, tmp_path / "in parts", **given)
-    model = LabelPrivateClassifier(epsilon=1.0, method="subset", classes=["no", "yes"], vault=vault)
+    return features, labels
+
+
+def test_folders_are_signed_as_they_are_written(tmp_path: Path, owner: str) -> None:
+    features, labels = handed_on(tmp_path)
+    place = tmp_path / "vault"
+    model = LabelPrivateClassifier(epsilon=1.0, method="subset", classes=["no", "yes"], vault=place)
     with pytest.warns(PrivacyAddsUp):
         model.fit(features[["x"]], labels["bought"])
-    place = tmp_path / "vault"
     fit = str(next(place.glob("fits/*/fit.json")).relative_to(place))
     for folder, name in (
         ("public", "run_card.md"),
@@ -198,12 +205,7 @@ def test_a_signature_of_nothing_or_of_another_kind_of_folder_is_refused(
     tmp_path: Path, owner: str
 ) -> None:
     kept = results(tmp_path / "results")
-    a_folder(tmp_path / "others", epsilon=2.0)
-    publish(tmp_path / "others", trial="0", to=tmp_path / "public", with_model=False)
-    _, labels, parts = a_request(tmp_path / "parts", rows=2, parts=2)
-    given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault": tmp_path / "vault"}
-    answer(labels, parts, tmp_path / "in parts", **given)
-    answer(labels, parts[:1], tmp_path / "release", **given)
+    handed_on(tmp_path)
     for name, edited in (
         ("public", "run_card.md"),
         ("release", "release.json"),
@@ -218,27 +220,6 @@ def test_a_signature_of_nothing_or_of_another_kind_of_folder_is_refused(
         assert f"{edited} is of a released or published folder, but {SIGNATURE} covers" in words(
             "verify", str(folder), "--key", owner, code=1
         )
-
-
-def test_whose_rows_paid_in_a_signed_vault_cannot_change(tmp_path: Path, owner: str) -> None:
-    side = PublicSide(
-        rows="",
-        classes="",
-        num_labels=2,
-        people=np.arange(2),
-        values=np.array([[7, 8], [0, 1]], dtype=np.uint64),
-    )
-    vault = SharedVault(tmp_path / "vault")
-    with vault.alone():
-        own = LabelVault(labels=np.arange(2), num_classes=2, store=vault.store(side))
-        own.release(LaplaceNoise(epsilon=1.0, num_classes=2))
-    (values,) = (tmp_path / "vault").glob("fits/*/values.npy")
-    values.unlink()
-    with (
-        pytest.raises(ValueError, match=r"values.npy in .* is not as it was signed"),
-        vault.alone(),
-    ):
-        raise AssertionError("nothing is released")
 
 
 def test_nothing_is_signed_by_a_dry_run_or_where_nothing_is(tmp_path: Path, owner: str) -> None:
@@ -392,24 +373,31 @@ def test_an_answer_that_was_killed_before_it_was_signed_is_finished(
 def test_a_fit_refuses_a_vault_that_is_not_as_it_was_signed(
     what: str, tmp_path: Path, owner: str
 ) -> None:
-    rows = np.arange(80.0).reshape(-1, 1)
+    table = np.arange(80.0).reshape(-1, 1)
     place = tmp_path / "vault"
     labels = np.arange(80) % 2
+    names = np.arange(80)
 
     def model(epsilon: float) -> Any:
         if what == "classes":
             return LabelPrivateClassifier(
                 "subset", epsilon=epsilon, classes=2, estimator=LogisticRegression(), vault=place
-            ).fit(rows, labels)
+            ).fit(table, labels, names)
         return LabelPrivateRegressor(
             epsilon=epsilon, bounds=(0, 1), estimator=Ridge(), vault=place
-        ).fit(rows, labels)
+        ).fit(table, labels, names)
 
     model(1.0)
     assert (place / SIGNATURE).exists()
-    values = list(place.glob("fits/*/fit.json"))
-    values[0].write_text(values[0].read_text() + " ")
     before = {path: path.read_bytes() for path in place.rglob("*.db")}
+    (values,) = place.glob("fits/*/values.npy")
+    content = values.read_bytes()
+    values.unlink()
+    with pytest.raises(ValueError, match=r"values\.npy in .*is not as it was signed"):
+        model(0.5)
+    values.write_bytes(content)
+    (facts,) = place.glob("fits/*/fit.json")
+    facts.write_text(facts.read_text() + " ")
     with pytest.raises(ValueError, match=r"fit\.json in .*is not as it was signed"):
         model(0.5)
     assert {path: path.read_bytes() for path in place.rglob("*.db")} == before
