@@ -746,7 +746,7 @@ def test_a_command_that_was_killed_as_it_made_its_vault_is_repeated(guessed: boo
     _, labels, request = requested(40)
     given: dict[str, Any] = {**COLUMNS, "epsilon": 1.0, "vault_is_guessed": guessed}
 
-    def killed(path: Path) -> Any:
+    def killed(path: Path, **_: Any) -> Any:
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patched:
