@@ -324,8 +324,10 @@ class SharedVault:
 
     def refuse_ahead(self, lines: Sequence[Line]) -> None:
         """Refuse this vault if it does not know lines of its own releases, or charge them."""
-        if missing := not_among(lines, self._lines()):
-            self._refuse_or_charge(missing, list(self._places()))
+        places = list(self._places())
+        stores = (store for _, store in places if isinstance(store, SqliteStore))
+        if missing := not_among(lines, [line for store in stores for line in store.lines()]):
+            self._refuse_or_charge(missing, places)
 
     def mark(self, store: ReleaseStore, key: str) -> dict[str, str]:
         """Return what a release that goes out says of its line in a store; nothing if in memory."""
@@ -452,11 +454,6 @@ class SharedVault:
     def _paid(self) -> list[_Paid]:
         """The fits that released something, with their lines."""
         return [(side, paid) for side, store in self._places() if (paid := store.charges())]
-
-    def _lines(self) -> list[Line]:
-        """The lines of every fit on disk, as a witness knows them."""
-        stores = (store for _, store in self._places() if isinstance(store, SqliteStore))
-        return [line for store in stores for line in store.lines()]
 
     def _places(self) -> Iterator[_Place]:
         if self.folder is None:
