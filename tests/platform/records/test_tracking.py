@@ -30,12 +30,10 @@ def tracker(uri: str) -> Tracker:
     return tracker
 
 
-def children(uri: str, parent: str) -> list[Any]:
-    client = MlflowClient(tracking_uri=uri)
-    experiment = client.get_experiment_by_name("small")
-    assert experiment is not None
-    query = f"tags.`mlflow.parentRunId` = '{parent}'"
-    return list(client.search_runs([experiment.experiment_id], query))
+def children(tracker: Tracker) -> list[Any]:
+    query = f"tags.`mlflow.parentRunId` = '{tracker.parent_run_id}'"
+    client = MlflowClient(tracking_uri=tracker.uri)
+    return list(client.search_runs([tracker.experiment_id], query))
 
 
 def written(tracker: Tracker, digest: str, **changes: Any) -> str:
@@ -92,11 +90,11 @@ def test_a_second_start_drops_half_written_runs_and_doubles(tracker: Tracker) ->
     client.set_terminated(made.info.run_id, "FINISHED")
     again = Tracker(uri=tracker.uri, experiment="small")
     assert again.open_parent("small", tags={}, run_id=parent) == parent
-    assert {run.info.run_id for run in children(tracker.uri, parent)} == {done, failed}
+    assert {run.info.run_id for run in children(again)} == {done, failed}
     assert [again.run_id(digest * 16) for digest in "abc"] == [done, failed, ""]
     # The failed one runs again: its run is replaced, and there are never two of one trial.
     written(again, "b" * 16)
-    found = children(tracker.uri, parent)
+    found = children(again)
     assert sorted(run.data.tags["config_hash"][0] for run in found) == ["a", "b"]
     assert all(run.info.status == "FINISHED" for run in found)
 
@@ -208,7 +206,7 @@ def test_a_moved_store_is_filled_anew_where_it_is(copied: bool, tmp_path: Path) 
         parent = again.open_parent("small", tags={"sweep_id": "mine"}, run_id=parent)
         if not again.run_id("a" * 16):
             written(again, "a" * 16)
-    (run,) = children(again.uri, again.parent_run_id)
+    (run,) = children(again)
     place = Path(unquote(urlsplit(run.info.artifact_uri).path))
     assert place.is_relative_to(new) and (place / "config.yaml").exists()
     assert sorted(old.rglob("*")) == (before if copied else [])

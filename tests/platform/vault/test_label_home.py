@@ -17,9 +17,8 @@ from labeldp.mechanisms.additive_noise import GaussianNoise, LaplaceNoise
 from labeldp.mechanisms.auditing import GaussianCurve
 from labeldp.mechanisms.ledger import Budget, BudgetExceeded
 from labeldp.mechanisms.randomized_response import NoNoise, RandomizedResponse
-from labeldp.mechanisms.randomness import NoiseKind, OsEntropy, SecureEntropy
+from labeldp.mechanisms.randomness import OsEntropy, SecureEntropy
 from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
-from labeldp.mechanisms.rr_with_prior import RRWithPrior
 from labeldp.platform.records.results import SweepIdentity
 from labeldp.platform.report.ledger import sweep_totals
 from labeldp.platform.settings.configuration import AuditSettings
@@ -51,24 +50,12 @@ def rr(epsilon: float) -> RandomizedResponse:
 
 
 def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
-    small = actors._small(TRAINING, 10)
-    assert small.dtype == np.uint8 and (small == TRAINING).all()
     assert repr(SECRETS) == "SecretLabels(num_classes=10)"
     for bad in (-1, 256):  # one byte would make others of them: they stay for the vault to refuse
         wrong = actors._small(np.append(TRAINING, bad), 10)
         assert wrong[-1] == bad
         with pytest.raises(ValueError, match=r"labels\[300\]"):
             LabelHome(replace(SECRETS, training=wrong), **home_settings(tmp_path))
-
-
-def test_a_refused_actor_raises_at_its_first_call(tmp_path: Path) -> None:
-    refused = HomeActor(replace(SECRETS, num_classes=5), **home_settings(tmp_path))
-    with pytest.raises(ValueError, match="classes"):
-        refused.call("num_labels", ())
-    made = HomeActor(SECRETS, **home_settings(tmp_path / "made"))
-    assert made.call("num_labels", ()) == 300
-    with pytest.raises(AttributeError, match="a home has no '_findings'"):
-        made.call("_findings", ())
 
 
 def test_canaries_are_planted_among_the_labels_to_train_on_alone(tmp_path: Path) -> None:
@@ -131,36 +118,6 @@ def test_training_cannot_reach_held_out_labels(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no labels are held out.*evaluation\.held_out_share"):
         none.release(COUNT, (HELD_OUT,), None, OsEntropy(), True)
     assert not none.ledger()
-
-
-def test_a_trial_pays_once_for_every_release_that_it_read(tmp_path: Path) -> None:
-    trial = TrialLabels(home=start(tmp_path), noise=OsEntropy())
-    assert trial.epsilon(delta=1e-5) == (0.0, 0.0)
-    first, again, second = trial.release(rr(1.0)), trial.release(rr(1.0)), trial.release(rr(0.5))
-    assert first.key == again.key and trial.keys == [first.key, second.key]
-    assert trial.epsilon(delta=1e-5) == (1.5, 0.0)
-    other = TrialLabels(home=trial.home, noise=OsEntropy())
-    third = other.release(rr(0.25), indices=np.arange(10))
-    assert other.epsilon(delta=1e-5) == (0.25, 0.0)
-    (line,) = other.charges()
-    assert (line.key, line.event) == (third.key, rr(0.25).event)
-    assert len(trial.home.ledger()) == 3 and trial.home.charges([]) == []
-    trial.keys.append("f" * 32)
-    with pytest.raises(ValueError, match="no release has the key"):
-        trial.epsilon(delta=1e-5)
-
-
-def test_a_trials_releases_are_of_the_labels_and_the_noise_that_it_requests(tmp_path: Path) -> None:
-    trial = TrialLabels(home=start(tmp_path), noise=SecureEntropy())
-    prior = np.full((10, 10), 0.1)
-    some = trial.release(RRWithPrior(epsilon=1.0), prior, indices=np.arange(10))
-    assert some.indices is not None and some.indices.tolist() == list(range(10))
-    trial.release(COUNT, HELD_OUT, held_out=True)
-    training, held_out = trial.home.ledger()
-    assert trial.keys == [training.key, held_out.key]
-    assert {training.noise, held_out.noise} == {NoiseKind.SECURE}
-    assert training.indices is not None and training.indices.tolist() == list(range(10))
-    assert held_out.indices is not None and held_out.indices.tolist() == list(range(300, 340))
 
 
 def test_a_trial_asks_in_its_own_name_with_its_own_noise() -> None:
@@ -369,6 +326,9 @@ def test_a_call_travels_with_its_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
     assert proxy.epsilon(["k"], 0.0) == ("epsilon", (["k"], 0.0))
     with pytest.raises(AttributeError, match="_truth"):
         _ = proxy._truth
+    actor = HomeActor(replace(SECRETS, num_classes=5), **home_settings(None))  # it is refused later
+    with pytest.raises(AttributeError, match="a home has no '_findings'"):
+        actor.call("_findings", ())
 
 
 def test_a_home_starts_beside_its_driver(monkeypatch: pytest.MonkeyPatch) -> None:

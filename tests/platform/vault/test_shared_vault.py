@@ -89,14 +89,12 @@ def test_no_total_shows_whether_labels_changed(shared: SharedVault) -> None:
 def test_a_planned_charge_counts_as_if_it_were_made(shared: SharedVault) -> None:
     ask(shared)
     side = PublicSide(rows="others", classes="[0, 1]", num_labels=6)
+    noise = GaussianNoise(noise_std=4.0, num_classes=2)
     store = MemoryStore()
-    vault = LabelVault(labels=LABELS, num_classes=2, store=store)
-    vault.release(GaussianNoise(noise_std=4.0, num_classes=2))
+    LabelVault(labels=LABELS, num_classes=2, store=store).release(noise)
     planned = shared.total(delta=1e-6, planned=(side, store.charges()[:1]))
     assert shared.total(delta=1e-6) == (1.0, 0.0) and len(shared.charges()) == 1
-    LabelVault(labels=LABELS, num_classes=2, store=shared.store(side)).release(
-        GaussianNoise(noise_std=4.0, num_classes=2)
-    )
+    LabelVault(labels=LABELS, num_classes=2, store=shared.store(side)).release(noise)
     assert shared.total(delta=1e-6) == planned and planned[0] > 1.0 and planned[1] == 1e-6
 
 
