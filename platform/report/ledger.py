@@ -16,7 +16,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from functools import partial
+from functools import cached_property, partial
 from itertools import chain, product
 from math import inf, isfinite, isinf, prod
 from pathlib import Path
@@ -137,6 +137,11 @@ class FolderLedger(KeptResults):
     lines: tuple[LedgerLine, ...]
     problems: tuple[str, ...]
     kept: KeptLedger
+
+    @cached_property
+    def sums(self) -> dict[tuple[frozenset[str], float], Total]:
+        """Sums that were asked for, by keys and delta: trials of a search depend on the same."""
+        return {}
 
     @property
     def fingerprint(self) -> str:

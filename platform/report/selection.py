@@ -18,8 +18,6 @@ from labeldp.platform.settings.metrics import ChooseBy, chosen_by, doubt_of, ref
 #: Stands for the most accurate trial, in place of a hash.
 BEST = "best"
 ANY = Budget(epsilon=math.inf)
-#: What releases cost together, by their keys and the delta.
-Known = dict[tuple[frozenset[str], float], Total]
 
 
 class Reservation(StrEnum):
@@ -88,9 +86,7 @@ def selected(
     if trial == BEST:
         metrics = [rival.metrics for rival in rivals]
         if not rivals:
-            known: Known = {}
-            private = rivals_of(folder)[0]
-            prices = sorted({price_of(folder, each, known=known).epsilon for each in private})
+            prices = sorted({price_of(folder, each).epsilon for each in rivals_of(folder)[0]})
             there = ", ".join(map(shown, prices)) or "none"
             most = "" if at_epsilon is None else f" and costs {at_epsilon:g} at most"
             raise ValueError(
@@ -165,27 +161,21 @@ def check_record(folder: FolderLedger, record: TrialRecord) -> None:
 
 
 def cost_of(
-    folder: FolderLedger,
-    records: Iterable[TrialRecord],
-    keys: Iterable[str] | None = None,
-    *,
-    known: Known | None = None,
+    folder: FolderLedger, records: Iterable[TrialRecord], keys: Iterable[str] | None = None
 ) -> Total:
     """Return what trials' releases, or those at `keys`, cost together.
 
-    It is stated at the largest delta that one of the trials was given. `known` keeps sums for other
-    calls on the same folder.
+    It is stated at the largest delta that one of the trials was given.
     """
     every = list(records)
     given = max((each.metrics.get("delta", 0.0) for each in every), default=0.0)
     delta = given if 0 < given < 1 else folder.delta
     own = (key for each in every for key in each.release_keys)
     read = frozenset(own if keys is None else keys)
-    known = {} if known is None else known
-    if (read, delta) not in known:
+    if (read, delta) not in folder.sums:
         lines = [line.charge for line in folder.lines_of(read)]
-        known[read, delta] = total_of([lines], delta=delta)
-    return known[read, delta]
+        folder.sums[read, delta] = total_of([lines], delta=delta)
+    return folder.sums[read, delta]
 
 
 def cost_of_page(
@@ -197,12 +187,9 @@ def cost_of_page(
     return cost_of(folder, every, (*behind, *cut_off)).at_least(plan_of(folder.identity))
 
 
-def price_of(folder: FolderLedger, record: TrialRecord, *, known: Known | None = None) -> Total:
-    """Return the price of seeing one trial: all releases on which it depends, or its record's.
-
-    `known` as of `cost_of`: trials of a search depend on the same releases.
-    """
-    behind = cost_of(folder, [record], folder.keys_behind(record), known=known)
+def price_of(folder: FolderLedger, record: TrialRecord) -> Total:
+    """Return the price of seeing one trial: all releases on which it depends, or its record's."""
+    behind = cost_of(folder, [record], folder.keys_behind(record))
     plan = plan_of(folder.identity, counts=not folder.depends_on_all)
     # Releases that were planned and not made may have needed a delta, also where others cost more.
     if plan.epsilon > behind.epsilon_private or folder.depends_on_all:
@@ -216,9 +203,7 @@ def within(
     """Return the trials whose price is within a limit."""
     if math.isinf(limit.epsilon):
         return list(records)
-    known: Known = {}
-    priced = ((record, price_of(folder, record, known=known)) for record in records)
-    return [record for record, price in priced if limit.allows(price.epsilon)]
+    return [record for record in records if limit.allows(price_of(folder, record).epsilon)]
 
 
 def noise_of(folder: FolderLedger, record: TrialRecord) -> NoiseKind:
