@@ -1,8 +1,7 @@
 """For papers and from them: figures, a table, two sweeps compared, and published accuracies.
 
-Figures are drawn from a sweep's records or from a study's rows. `OF_RECORDS` has
-those of a results folder by name. Each returns None where the folder has no data for it. Those in
-`FOR_OWNER` show what canaries' true labels decided.
+Figures are drawn from a sweep's records or from a study's rows. Each returns None where there are
+no data for it. Those in `FOR_OWNER` show what canaries' true labels decided.
 
 `published.csv` has a row for each published accuracy: its source, the accuracy in percent, and the
 settings that it is for. An empty cell stands for any value: network, batch and epochs are the
@@ -12,7 +11,7 @@ sweep's to choose.
 import csv
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
@@ -70,7 +69,6 @@ _JOINED = 8
 #: Trials in a figure of parallel coordinates.
 _MOST_LINES = 200
 Votes = NDArray[np.integer[Any]]
-Drawing = Callable[[Sequence[TrialRecord], Path], Figure | None]
 
 
 def canaries(records: Sequence[TrialRecord], folder: Path) -> Figure | None:
@@ -104,7 +102,7 @@ def canaries(records: Sequence[TrialRecord], folder: Path) -> Figure | None:
     return figure
 
 
-def heat_map(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure | None:
+def heat_map(records: Sequence[TrialRecord]) -> Figure | None:
     """Draw mean accuracy over the first two axes of a sweep.
 
     Ghazi et al. 2021, Figure 4, has splits and temperature, and mixup of both stages.
@@ -133,7 +131,7 @@ def heat_map(records: Sequence[TrialRecord], folder: Path | None = None) -> Figu
     return figure
 
 
-def settings(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure | None:
+def settings(records: Sequence[TrialRecord]) -> Figure | None:
     """Draw `learned` of a folder's records."""
     found = points(records)
     return learned(found, styles_of(found))
@@ -249,7 +247,7 @@ def _is_wide(values: pd.Series) -> bool:
     return bool(values.min() > 0 and values.max() >= 5 * values.min())
 
 
-def stages(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure | None:
+def stages(records: Sequence[TrialRecord]) -> Figure | None:
     """Draw top-k accuracy before the last stage against final accuracy, and mean k* by stage.
 
     Ghazi et al. 2021, Figures 3 and 5: a trial with several stages is a point and a line.
@@ -279,12 +277,6 @@ def stages(records: Sequence[TrialRecord], folder: Path | None = None) -> Figure
     return figure
 
 
-OF_RECORDS: Mapping[str, Drawing] = {
-    "canaries": canaries,
-    "heat_map": heat_map,
-    "settings": settings,
-    "stages": stages,
-}
 FOR_OWNER = ("canaries",)
 
 
@@ -361,10 +353,16 @@ def write_figures(records: Sequence[TrialRecord], folder: Path) -> list[Path]:
 
     Those for the owner alone go into `private/figures/`.
     """
+    drawn = {
+        "canaries": canaries(records, folder),
+        "heat_map": heat_map(records),
+        "settings": settings(records),
+        "stages": stages(records),
+    }
     written = []
-    for name, draw in OF_RECORDS.items():
+    for name, figure in drawn.items():
         place = folder / "private" if name in FOR_OWNER else folder
-        if (figure := draw(records, folder)) is not None:
+        if figure is not None:
             # Figures are private files; what else is in a folder of the user stays as it is.
             make_folder(place, mode=0o700)
             inner_folder(place / "figures")
