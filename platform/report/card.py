@@ -60,7 +60,7 @@ def _templates() -> Environment:
         keep_trailing_newline=True,
         undefined=StrictUndefined,
     )
-    filters: dict[str, Any] = {"number": number, "limit": bound, "anchor": anchor}
+    filters: dict[str, Any] = {"limit": bound, "anchor": anchor}
     made.filters |= filters
     made.globals |= {
         "style": Markup((TEMPLATES / "page.css").read_text()),
