@@ -14,7 +14,7 @@ from typing import Any
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli.command import Answer, in_a_folder, table
-from labeldp.platform.records.results import REPORT_FILES, read_results
+from labeldp.platform.records.results import REPORT_FILES, KeptResults, read_results
 from labeldp.platform.records.tracking_address import check_file, default_uri
 from labeldp.platform.report import paper_figures
 from labeldp.platform.report.ledger import (
@@ -25,7 +25,7 @@ from labeldp.platform.report.ledger import (
     sweep_totals,
 )
 from labeldp.platform.report.page import write_report
-from labeldp.platform.report.pareto import Point, points
+from labeldp.platform.report.pareto import points
 from labeldp.platform.vault import signing
 from labeldp.trainers.data.files import (
     FileRefused,
@@ -102,9 +102,10 @@ def _for_paper(
     for option, file in (("--study", study), ("--to", to)):
         if file:
             in_a_folder(option, file)
-    found = _points(results)
+    kept = read_results(results)
+    found = points(kept.records.values(), choose_by=kept.identity.choose_by)
     if study:
-        return _study(results, Path(study))
+        return _study(kept, Path(study), name=results.name)
     if figure:
         if to is None:
             raise ValueError(f"--figure {figure} needs a file: --to {figure}.pdf")
@@ -120,16 +121,14 @@ def _for_paper(
     return Answer(facts={"file": to, "rows": len(found)}, words=f"table: {to}")
 
 
-def _study(results: Path, file: Path) -> Answer:
+def _study(kept: KeptResults, file: Path, *, name: str) -> Answer:
     from labeldp.platform.sweep.search import check_installed, write_study  # for this alone
 
     check_installed()
     if file.exists():
         raise ValueError(f"--study {file} is there already; name a new file")
-    kept = read_results(results)
-    shares = write_study(
-        kept.records.values(), file, choose_by=kept.identity.choose_by, name=results.name
-    )
+    records = kept.records.values()
+    shares = write_study(records, file, choose_by=kept.identity.choose_by, name=name)
     rows = [(key, f"{share:.0%}") for key, share in shares.items()]
     return Answer(
         facts={"file": str(file), "importance": shares},
@@ -170,11 +169,6 @@ def compare(*, first: str, second: str) -> Answer:
     ]
     head = ("line", "epsilon", "A", "B", "B - A", "95% interval")
     return Answer(facts={"rows": found}, words=table(head, rows))
-
-
-def _points(results: Path) -> list[Point]:
-    kept = read_results(results)
-    return points(kept.records.values(), choose_by=kept.identity.choose_by)
 
 
 def is_results(named: str) -> bool:

@@ -153,21 +153,17 @@ def publish(
     # All releases on which the trial depends, not only those that it read.
     lines = _seen_by(folder, folder.keys_behind(chosen.record), [chosen.record])
     files = _files(folder, chosen, public, lines, with_model=with_model, allow_code=allow_code)
+    has_model = "model/model.json" in files
     record = b""
     if registry is not None:
-        found = registry_record(
-            public,
-            chosen,
-            lines,
-            has_model=any(name.startswith("model/") for name in files),
-        )
+        found = registry_record(public, chosen, lines, has_model=has_model)
         record = yaml.safe_dump(found, sort_keys=False, allow_unicode=True, width=100).encode()
         files[NIST_PAGE] = nist_answers(found, noise=public.noise).encode()
     # A second look at the bytes: whatever was forgotten above is refused here.
     search({**files, "the registry's record": record}, folder=folder, records=[chosen.record])
     register_as = None
     if register is not None:
-        if allow_code or "model/model.json" not in files:
+        if allow_code or not has_model:
             raise ValueError(
                 f"--register is {register!r}, but MLflow would find no model that it can load: "
                 "none was kept, --without-model leaves it out, or its network is your own code"
@@ -189,7 +185,7 @@ def publish(
                 registry.unlink()
         raise
     stays = left_out(chosen.record, public)
-    if not any(name.startswith("model/") for name in files):
+    if not has_model:
         stays.append("model: none was kept" if with_model else "model: not wanted")
     return {
         "folder": str(to),
@@ -260,11 +256,7 @@ def _files(
             "fingerprint": fingerprint,
             "labels": folder.identity.all_labels,
         },
-        "figures": {
-            **figures,
-            "epsilon": cost.epsilon,
-            "delta": cost.delta,
-        },
+        "figures": {**figures, "epsilon": cost.epsilon, "delta": cost.delta},
         "private": is_private(cost.epsilon, public.noise),
         "noise": public.noise.value,
         "finished": public.finished,
