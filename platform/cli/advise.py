@@ -49,9 +49,6 @@ def advise(
     `rare` is the share of the rarest class, `persons` the number of people behind the rows,
     `features` a file of public features.
     """
-    _validate.whole(minimum=2, classes=classes)
-    counts = {"rows": rows, "persons": persons}
-    _validate.whole(minimum=1, **{name: each for name, each in counts.items() if each is not None})
     if rare is not None:
         _validate.between(0, 0.5, rare=rare)
     generator = np.random.default_rng(seed)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.mechanisms import _validate, auditing, calibration
+from labeldp.mechanisms import auditing, calibration
 from labeldp.mechanisms._validate import checked_votes
 from labeldp.mechanisms.accounting import L2_SENSITIVITY, Conversion, epsilon_of
 from labeldp.mechanisms.channels import SubsetSelection
@@ -148,8 +148,6 @@ def epsilon_pate(
         return _with_risk(facts)
     counts = _read_votes(votes, queries=queries)
     mechanism = aggregator_of(**noise)
-    if seed is not None:
-        _validate.whole(seed=seed)
     generator = OsEntropy().generator("") if seed is None else np.random.default_rng(seed)
     answers = mechanism.respond(counts, generator=generator, max_answers=answer)
     checked = answers.checked

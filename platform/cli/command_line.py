@@ -67,7 +67,7 @@ _data = partial(argument, shell_complete=completed(_data_sets))
 _array = partial(option, metavar="FILE[:key]")
 _SEVERAL: Any = {"nargs": -1, "required": True}
 _POSITIVE = click.IntRange(1)
-_DAYS = click.FloatRange(0, min_open=True)
+_ABOVE = click.FloatRange(0, min_open=True)
 _FOLDER = click.Path(exists=True, file_okay=False)
 _DEVICE = choice("--device", ("auto", "cpu", "cuda"), "auto uses CUDA if available", default="auto")
 _CONFIDENCE = number("--confidence", "confidence level of the bound", default=0.95)
@@ -188,12 +188,12 @@ VERBS = (
         "advise:advise",
         "advise on a method and an epsilon, by a simulation on made-up labels",
         "--rows 10000 --classes 2 --rare .05",
-        whole("--rows", "number of labels; by default the rows of --features"),
-        needed(whole, "--classes", "number of classes"),
+        whole("--rows", "number of labels; by default the rows of --features", type=_POSITIVE),
+        needed(whole, "--classes", "number of classes", type=click.IntRange(2)),
         number("--rare", "share of the rarest class"),
-        whole("--persons", "number of people, if somebody has several labels"),
+        whole("--persons", "number of people, if somebody has several labels", type=_POSITIVE),
         option("--features", "your public features: .parquet, .csv or .xlsx", "FILE"),
-        whole("--seed", "seed of the simulation", default=0),
+        seed("--seed", "seed of the simulation", default=0),
     ),
     Verb(
         "audit memorization",
@@ -349,7 +349,7 @@ VERBS = (
         click.Argument(["name"], type=click.Choice(["conversions"])),
         whole("--rows", "number of visits", default=100_000, type=_POSITIVE),
         whole("--weeks", "weeks, a folder each (docs/late_labels.md)", default=1, type=_POSITIVE),
-        number("--window", "label only purchases within this many days of the visit", type=_DAYS),
+        number("--window", "label only purchases within this many days of the visit", type=_ABOVE),
         seed("--seed", "seed of the synthetic data", default=0),
         _OUT,
     ),
@@ -555,7 +555,7 @@ VERBS = (
         argument("results", "RESULTS", "results folder of a sweep", type=_FOLDER),
         needed(option, "--trial", "first digits of its hash, or best for the best private one"),
         needed(option, "--to", "folder to write", "FOLDER"),
-        number("--at-epsilon", "with --trial best: largest epsilon of the trial"),
+        number("--at-epsilon", "with --trial best: largest epsilon of the trial", type=_ABOVE),
         _CHOOSE_BY,
         choice(
             "--accept",

@@ -78,8 +78,6 @@ def selected(
         ValueError: The trial is refused, or the ledger has holes or contradicts its record.
     """
     check_whole(folder)
-    if at_epsilon is not None and not at_epsilon > 0:
-        raise ValueError(f"--at-epsilon is {at_epsilon}; it must be above 0")
     limit = ANY if at_epsilon is None else Budget(epsilon=at_epsilon)
     by = doubt = ""
     rivals, failed, cut_off = rivals_of(folder, limit=limit)

@@ -54,7 +54,6 @@ def test_what_cannot_be_advised_on_is_refused() -> None:
     assert "rare" in refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".7")
     rarest = refusal("advise", "--classes", "2", "--rows", "900", "--rare", ".005")
     assert "1125 rows are simulated, too few for 50 of the rarest class" in rarest
-    assert "persons is 0" in refusal("advise", "--classes", "2", "--rows", "900", "--persons", "0")
 
 
 def test_features_are_read_as_a_fit_reads_them() -> None:

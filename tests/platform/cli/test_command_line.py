@@ -163,6 +163,8 @@ def test_errors(error: BaseException, code: int | None, message: str) -> None:
         ("data make conversions --window -1 -o x", "'--window': -1.0 is not in the range x>0"),
         ("data make conversions --seed -1 -o x", "'--seed': -1 is not in the range x>=0"),
         ("audit moments --seed -1", "'--seed': -1 is not in the range x>=0"),
+        ("publish pub --trial best --to x --at-epsilon 0", "epsilon': 0.0 is not in the range x>0"),
+        ("advise --classes 2 --persons 0", "'--persons': 0 is not in the range x>=1"),
         ("fit f.csv --release pub -o pub", "pub exists already; name a new folder"),
         ("fit f.csv --release pub --delta .1 -o x", "--delta is 0.1, but a release states its own"),
         ("fit f.csv g.csv --histograms c.csv -o x", "--histograms are of one table of features"),

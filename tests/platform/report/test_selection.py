@@ -114,8 +114,6 @@ def test_publishing_a_named_trial_counts_the_others_too(sweep: FolderLedger) -> 
         selected(sweep, "ff")
     with pytest.raises(ValueError, match="go with --trial best"):
         selected(sweep, "0a", at_epsilon=1.0)
-    with pytest.raises(ValueError, match="--at-epsilon is 0; it must be above 0"):
-        selected(sweep, BEST, at_epsilon=0)
 
 
 @pytest.mark.parametrize(
