@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from labeldp.platform.cli.command_line import main
 from tests.faults.without_cluster import without_cluster
+from tests.platform.cli import asked
 from tests.source_tree import ROOT, run
 
 EXAMPLES = sorted(path for path in (ROOT / "examples").iterdir() if path.suffix != ".md")
@@ -60,6 +60,5 @@ def test_settings_and_sweeps_run(
         run(sys.executable, "-m", "labeldp.platform.cli.command_line", *command, cwd=tmp_path)
         return
     monkeypatch.setattr(sys, "argv", [])  # a sweep's file gets its own
-    with without_cluster(), pytest.raises(SystemExit) as ended:
-        main(command)
-    assert ended.value.code == 0
+    with without_cluster():
+        assert asked.run(*command)[0] == 0

@@ -14,7 +14,6 @@ import yaml
 import labeldp
 from docs import leaderboard, licenses
 from labeldp.platform.cli.sweep_command import command_of, plan_options
-from labeldp.platform.records.results import FORMAT, ResultsFolder, read_results
 from labeldp.platform.sweep.config_files import load_sweep
 from labeldp.platform.sweep.plan import prepare
 from tests.benchmarks.gpu_campaign import campaign
@@ -38,18 +37,6 @@ def test_the_citation_names_this_version() -> None:
     assert cited["version"] == PROJECT["version"] == labeldp.__version__
     assert cited["license"] == PROJECT["license"] and cited["cff-version"] == "1.2.0"
     assert all({"type", "title", "authors"} <= each.keys() for each in cited["references"])
-
-
-def test_results_of_another_format_are_refused(tmp_path: Path) -> None:
-    folder = ResultsFolder(tmp_path, sweep="small")
-    folder.identify(num_labels=5)
-    known = json.loads((tmp_path / "sweep.json").read_text())
-    assert known["format"] == FORMAT
-    (tmp_path / "sweep.json").write_text(json.dumps({**known, "format": FORMAT + 1}))
-    with pytest.raises(ValueError, match=f"of format {FORMAT + 1}, and this labeldp"):
-        read_results(tmp_path)
-    with pytest.raises(ValueError, match="use the version that wrote it"):
-        ResultsFolder(tmp_path, sweep="small")
 
 
 BOARD = leaderboard.FILE

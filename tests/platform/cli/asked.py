@@ -20,7 +20,10 @@ def printed(call: Callable[[], int]) -> tuple[int, str, str]:
     """Return the exit code, standard output and standard error of a call."""
     out, err = io.StringIO(), io.StringIO()
     with redirect_stdout(out), redirect_stderr(err):
-        code = call()
+        try:
+            code = call()
+        except SystemExit as ended:  # as a sweep ends
+            code = int(ended.code or 0)
     return code, out.getvalue(), err.getvalue()
 
 

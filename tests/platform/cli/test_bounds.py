@@ -10,11 +10,9 @@ import pytest
 
 from labeldp.mechanisms.accounting import epsilon_of
 from labeldp.mechanisms.auditing import memorization_interval
-from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax, LNMax
+from labeldp.mechanisms.pate.aggregators import ConfidentGNMax, GNMax
 from labeldp.mechanisms.pate.releases import PateAnswers, PublishedCost
 from labeldp.mechanisms.pate.vote_leakage import answer_log_probabilities, error_rate
-from labeldp.platform.cli.bounds import aggregator_of
-from labeldp.trainers.methods.pate_settings import AggregatorKind, PateConfig
 from tests.platform.cli.asked import answer, refusal, words
 
 
@@ -35,13 +33,6 @@ def test_calibrate_is_the_way_back(epsilon: str) -> None:
             pure = ("calibrate", *noise.split(), "--epsilon", epsilon, "--delta", "1e-5")
             assert answer(*pure) == found
     assert "this noise is pure" in " ".join(words("calibrate", "rr", "--help").split())
-
-
-def test_the_sigma2_of_lnmax_is_a_scale_here_and_a_deviation_in_sweeps() -> None:
-    settings = PateConfig(aggregator=AggregatorKind.LNMAX, sigma2=40.0)
-    (request,) = settings.rounds
-    found = aggregator_of("lnmax", sigma1=None, threshold=None, sigma2=40.0 / 2**0.5)
-    assert found == request.aggregator == LNMax(scale=40.0 / 2**0.5)
 
 
 @pytest.fixture
@@ -247,15 +238,19 @@ def test_memorization(tmp_path: Path) -> None:
     planted = (true + 1) % 5
     np.savez("c.npz", label=planted, true=true)
     rows = np.random.default_rng(0).dirichlet(np.ones(5), size=60)
-    Path("c.npz").rename("C.NPZ")  # as of a camera or of Windows
-    files = ["--true-labels", "C.NPZ:true", "--confidences", saved(tmp_path, "c", rows)]
-    found = audit("memorization", *files, "--canary-labels", "C.NPZ:label")
+    Path("a:b").mkdir()  # not a key
+    Path("c.npz").rename("a:b/C.NPZ")  # as of a camera or of Windows
+    files = ["--true-labels", "a:b/C.NPZ:true", "--confidences", saved(tmp_path, "c", rows)]
+    found = audit("memorization", *files, "--canary-labels", "a:b/C.NPZ:label")
     assert found == asdict(memorization_interval(rows, planted, true))
     assert set(found) == {"paper", "corrected", "ceiling", "canaries"}
     assert set(found["paper"]) == {"epsilon_low", "epsilon_high", "threshold", "guesses"}
-    same = ["--canary-labels", "C.NPZ:true"]
+    same = ["--canary-labels", "a:b/C.NPZ:true"]
     assert "the true label" in refused("memorization", *files, *same)
-    twice = ["--confidences", saved(tmp_path, "bad", 2 * rows), "--canary-labels", "C.NPZ:label"]
+    other = ["--canary-labels", "a:b/C.NPZ:third"]
+    assert "holds no 'third'; it holds label, true" in refused("memorization", *files, *other)
+    twice = ["--confidences", saved(tmp_path, "bad", 2 * rows)]
+    twice += ["--canary-labels", "a:b/C.NPZ:label"]
     assert "row 0" in refused("memorization", *files, *twice)
 
 

@@ -83,12 +83,6 @@ def test_contract_of_every_command(verb: Verb, monkeypatch: pytest.MonkeyPatch) 
             assert option.opts[-1] in line and "none-such" in line
 
 
-def test_a_wrong_verb_and_missing_options_are_refused() -> None:
-    assert "epsilon" in refusal("epsilom")
-    line = refusal("epsilon", "laplace")
-    assert "scale" in line and "noise_std" in line
-
-
 def test_a_reader_that_stops_early_is_not_an_error() -> None:
     reads, writes = os.pipe()
     os.close(reads)
@@ -250,30 +244,13 @@ def test_keys_of_a_method(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "# amounts, line" in words("config", "amounts", "--smoke")  # a sweep's name, too
 
 
-# array_files: files that can be read, and refusals of others by name.
+# array_files: refusals of files that can't be read by name.
 
 
 def saved(array: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, array, allow_pickle=True)
     return buffer.getvalue()
-
-
-def test_every_kind_of_file(tmp_path: Path) -> None:
-    folder = tmp_path / "a:b"  # not a key
-    folder.mkdir()
-    array = np.arange(6.0).reshape(2, 3)
-    np.save(folder / "a.npy", array)
-    np.savez(folder / "one.npz", only=array)
-    np.savez(folder / "two.npz", first=array + 1, second=array)
-    for name in ("a.npy", "one.npz", "one.npz:only", "two.npz:second"):
-        np.testing.assert_array_equal(read_array(str(folder / name), what="--x"), array)
-    for address, said in {
-        "two.npz": "holds first, second; name one as two.npz:KEY",
-        "two.npz:third": "holds no 'third'; it holds first, second",
-    }.items():
-        with pytest.raises(ValueError, match=said):
-            read_array(str(folder / address), what="--x")
 
 
 @pytest.mark.parametrize(

@@ -167,6 +167,5 @@ def test_own_files_from_the_command_line(table: Path, tmp_path: Path) -> None:
     np.savez("bad.npz", features=np.diag([np.inf] * 6), labels=np.arange(6) % 2)
     bad = answer(*("data", "check", "bad.npz", "--classes", "2", "--hold-out", "public"), code=1)
     assert "row 0, column 0 is inf" in bad["problems"][0]
-    assert "Missing argument 'NAME|FILE'" in refusal("data", "check")
     text = words("data", "check", "nowhere.csv", code=1)
     assert "is not there; check data.path" in text

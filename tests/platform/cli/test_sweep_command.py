@@ -16,7 +16,6 @@ import labeldp
 from labeldp import SharedVault
 from labeldp.platform.cli import sweep_command
 from labeldp.platform.cli.command import ExitCode, plain_text
-from labeldp.platform.cli.command_line import main
 from labeldp.platform.settings.configuration import AshaStop, OptunaSearch
 from labeldp.platform.settings.metrics import ChooseBy
 from labeldp.platform.settings.sweep import Choice, LogUniform, Preset, Sweep, SweepOptions, Uniform
@@ -164,12 +163,7 @@ SWEEPS = ROOT / "sweeps"
 QUICKSTART = str(SWEEPS / "quickstart.py")
 
 
-def test_a_plan_names_what_stands_in_the_way() -> None:
-    asked = ("data.name=mnist", "performance.device=cuda")
-    found = answer("plan", QUICKSTART, *asked, code=ExitCode.CANNOT_FIT)
-    assert not found["fits"] and "labeldp data fetch mnist" in " ".join(found["problems"])
-    found = answer("plan", QUICKSTART, "audit.canaries=100000", code=ExitCode.CANNOT_FIT)
-    assert not found["fits"] and "100000" in " ".join(found["problems"])
+def test_keys_of_a_plan() -> None:
     found = answer("plan", QUICKSTART, "--only", "ALIBI", "trainer.epsilon=3")
     assert set(found) >= {"trials", "epsilons", "releases", "gpu_hours", "fits", "problems"}
     assert (found["epsilons"], found["releases"], found["gpu_hours"]) == ([3.0], 1, 0.0)
@@ -224,6 +218,8 @@ def test_files_that_hold_no_sweep_are_named(tmp_path: Path) -> None:
     }.items():
         (tmp_path / "broken.py").write_text(content)
         assert message in refusal("plan", "broken.py")
+    (tmp_path / "broken.py").write_text("SWEEP = 3")
+    assert "runs no sweep and defines no SWEEP" in refusal("sweep", "broken.py")
     study = str(SWEEPS / "vote_leakage.py")
     said = f"a study, not a sweep: it has no trials to plan; `python {study} --smoke`"
     assert said in refusal("plan", study)
@@ -278,23 +274,18 @@ def test_sweeps_that_come_with_labeldp_are_listed_planned_and_run_by_their_names
     assert all(listed.values())
     by_name, by_path = (planned(name, "--smoke") for name in ("quickstart", QUICKSTART))
     assert by_name == by_path
-    with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):
-        run("sweep", "quickstart", "--smoke", "trainer.epochs=none")
+    assert run("sweep", "quickstart", "--smoke", "trainer.epochs=none")[0] == ExitCode.BAD_INPUT
     assert "did you mean quickstart" in refusal("sweep", "quikstart")
 
 
-def test_a_sweep_is_called_as_it_was_typed(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_sweep_is_called_as_it_was_typed(monkeypatch: pytest.MonkeyPatch) -> None:
     ends = Mock(side_effect=KeyboardInterrupt)
     monkeypatch.setattr(sweep_command, "_run", ends)
     for given, said in (
         (["quickstart", "--smoke"], "again to finish the rest: labeldp sweep quickstart --smoke\n"),
         (["quickstart", "--help"], "Usage: labeldp sweep quickstart [OPTIONS]"),
     ):
-        with pytest.raises(SystemExit):
-            main(["sweep", *given])
-        assert said in "".join(capsys.readouterr())
+        assert said in "".join(run("sweep", *given)[1:])
     Path("x.yaml").write_text("trainer.epochs: 1\n")
     ends.configure_mock(side_effect=None, return_value=an_outcome())
     for given in (
@@ -302,9 +293,7 @@ def test_a_sweep_is_called_as_it_was_typed(
         ["--json", "--config", "x.yaml"],
         ["--config=x.yaml", "--json"],
     ):
-        with pytest.raises(SystemExit):
-            main(["sweep", *given])
-        assert json.loads(capsys.readouterr().out)["trials"]
+        assert json.loads(run("sweep", *given)[1])["trials"]
 
 
 @pytest.mark.parametrize("kind", ["py", "yaml"])
@@ -330,8 +319,8 @@ def test_modules_are_found_beside_a_sweep_s_file(kind: str, tmp_path: Path) -> N
     )
     before = [*sys.path]
     assert planned(str(file), "--allow-code", f"net_of_{kind}")["fits"]
-    with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):  # it has begun
-        run("sweep", str(file), "--allow-code", f"net_of_{kind}", "trainer.epoch=7")
+    typed = ("sweep", str(file), "--allow-code", f"net_of_{kind}", "trainer.epoch=7")
+    assert "unknown key 'trainer.epoch'" in run(*typed)[2]
     assert OwnModel(f"net_of_{kind}:Net").source and sys.path == before
     (tmp_path / "link").symlink_to("other")
     assert planned(f"link/{file.name}", "--allow-code", f"net_of_{kind}")["fits"]
@@ -360,19 +349,6 @@ def test_no_table_shows_less_epsilon_than_is_paid() -> None:
     )
 
 
-def test_a_file_that_runs_nothing_by_itself_is_run(tmp_path: Path) -> None:
-    file = tmp_path / "own.py"
-    file.write_text(
-        "from labeldp.platform.settings.configuration import TrialConfig\n"
-        "from labeldp.platform.settings.sweep import Sweep\n"
-        "SWEEP = Sweep(name='own', base=TrialConfig())\n"
-    )
-    with pytest.raises(SystemExit, match=str(ExitCode.BAD_INPUT.value)):
-        run("sweep", str(file), "trainer.epoch=7")
-    file.write_text("SWEEP = 3")
-    assert "runs no sweep and defines no SWEEP" in refusal("sweep", str(file))
-
-
 def test_a_file_that_runs_its_sweep_by_itself_runs_it_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -385,7 +361,6 @@ def test_a_file_that_runs_its_sweep_by_itself_runs_it_once(
         "SWEEP = Sweep(name='own', base=TrialConfig())\n"
         "labeldp.run(SWEEP, results='mine', overrides={'trainer.epochs': 1})\n"
     )
-    with without_cluster(), pytest.raises(SystemExit) as ended:
-        run("sweep", str(file))
-    assert not ended.value.code
+    with without_cluster():
+        assert run("sweep", str(file))[0] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ["mine", "own.py"]

@@ -63,6 +63,12 @@ def folder(tmp_path: Path) -> ResultsFolder:
     return made
 
 
+def tell(folder: ResultsFolder, **facts: object) -> None:
+    """Change what the driver has written of itself."""
+    file = folder.path / "state.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **facts}))
+
+
 def test_it_counts_what_ended_runs_and_waits(folder: ResultsFolder) -> None:
     found = answer("watch", str(folder.path))
     names = ("driver", "trials", "done", "waiting", "epsilon_spent", "epsilon_left")
@@ -82,21 +88,18 @@ def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> Non
     ended = subprocess.Popen(["true"])
     ended.wait()
     (folder.path / "driver.lock").write_text(str(ended.pid))
-    state = json.loads((folder.path / "state.json").read_text())
-    (folder.path / "state.json").write_text(json.dumps({**state, "written": 0.0}))
+    tell(folder, written=0.0)
     found = answer("watch", str(folder.path))
     assert (found["driver"], found["running"], found["seconds_left"]) == ("ended", [], None)
     assert [each["name"] for each in found["cut_off"]] == ["PATE"]
     assert "run again, goes on" in words("watch", str(folder.path), "--text")
     for host, driver in ((os.uname().nodename, "ended"), ("another machine", "running")):
-        now = {**state, "written": time.time(), "host": host}
-        (folder.path / "state.json").write_text(json.dumps(now))
+        tell(folder, written=time.time(), host=host)
         assert answer("watch", str(folder.path))["driver"] == driver
     # A process here has the number of a driver elsewhere, or of one that is long dead.
     (folder.path / "driver.lock").write_text(str(os.getpid()))
-    for changes in ({"host": "another machine"}, {"begun": -3600.0}):
-        now = {**state, "written": 0.0, **changes}
-        (folder.path / "state.json").write_text(json.dumps(now))
+    for host, begun in (("another machine", time.time()), (os.uname().nodename, -3600.0)):
+        tell(folder, written=0.0, host=host, begun=begun)
         assert answer("watch", str(folder.path))["driver"] == "ended"
     (folder.path / "driver.lock").write_text(str(ended.pid))
     (folder.path / "state.json").unlink()  # of an older version
@@ -104,9 +107,7 @@ def test_a_driver_that_died_has_cut_its_trials_off(folder: ResultsFolder) -> Non
 
 
 def test_trials_of_an_earlier_plan_are_not_of_this_one(folder: ResultsFolder) -> None:
-    file = folder.path / "state.json"
-    told = json.loads(file.read_text()) | {"written": time.time(), "trials_ended": 1, "skipped": 0}
-    file.write_text(json.dumps(told))
+    tell(folder, written=time.time(), trials_ended=1, skipped=0)
     found = watch.state_of(folder.path)
     # One that runs is called as one of the earlier plan.
     assert (len(found["running"]), found["waiting"], found["done"]) == (2, 2, 2)
@@ -161,9 +162,7 @@ def test_a_folder_of_something_else_is_refused(
 
 
 def test_no_spending_is_shown_as_smaller_than_it_is(folder: ResultsFolder) -> None:
-    file = folder.path / "state.json"
-    told = {**json.loads(file.read_text()), "epsilon_spent": 51.8406, "without_noise": True}
-    file.write_text(json.dumps({**told, "epsilon_planned": 60.0}))
+    tell(folder, epsilon_spent=51.8406, epsilon_planned=60.0, without_noise=True)
     shown = dict(watch.rows(watch.state_of(folder.path)))
     assert (shown["epsilon spent"], shown["epsilon left"]) == ("51.85", "8.159")
     assert "no epsilon bounds what these reveal" in shown["without noise"]
@@ -172,9 +171,9 @@ def test_no_spending_is_shown_as_smaller_than_it_is(folder: ResultsFolder) -> No
     shown = dict(watch.rows(state))
     assert shown["best so far"].endswith("epsilon 8.001") and "n 8.001:" in shown["Pareto front"]
     assert ">8.001</text>" in watch.page(state)
-    file.write_text(json.dumps({**told, "epsilon_planned": math.inf}))
+    tell(folder, epsilon_planned=math.inf)
     assert "Infinity" not in json.dumps(watch.state_of(folder.path))
-    file.write_text(json.dumps({**told, "epsilon_spent": math.inf}))
+    tell(folder, epsilon_spent=math.inf)
     assert dict(watch.rows(watch.state_of(folder.path)))["epsilon spent"] == "not known"
     assert "--price-per-hour is -3" in refusal("watch", str(folder.path), "--price-per-hour", "-3")
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 from dataclasses import asdict, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,10 @@ def test_identity_grows_and_another_sweep_is_refused(folder: ResultsFolder) -> N
         folder.identify(finger_print="f")
     with pytest.raises(ValueError, match=r"holds sweep 'small', not 'large'.*--results"):
         ResultsFolder(folder.path, sweep="large")
+    write_json(folder.path / "sweep.json", {**told, "format": 2})
+    for reader in (read_results, partial(ResultsFolder, sweep="small")):
+        with pytest.raises(ValueError, match=r"of format 2, .* use the version that wrote it"):
+            reader(folder.path)
     (folder.path / "sweep.json").write_text("{broken")
     with pytest.raises(ValueError, match=r"sweep\.json can't be read"):
         ResultsFolder(folder.path, sweep="small")

@@ -86,17 +86,6 @@ def test_a_page_that_stands_alone_a_table_and_a_figure(tmp_path: Path) -> None:
         assert "private/" not in path.read_text() and "0.123" not in path.read_text()
 
 
-def test_reports_are_their_owners_alone_whatever_was_there(tmp_path: Path) -> None:
-    names = ("report.html", "pareto.png", "pareto.csv")
-    for name in names:
-        (tmp_path / name).write_text("old")
-        (tmp_path / name).chmod(0o644)
-    write_report([a_record("a")], folder=tmp_path, title="small")
-    for name in names:
-        assert (tmp_path / name).read_bytes() != b"old"
-        assert mode(tmp_path / name) == 0o600, name
-
-
 @pytest.fixture
 def tracked(tmp_path: Path) -> str:
     uri = new_store(tmp_path / "store")
@@ -132,7 +121,6 @@ def test_bad_stores_are_refused(tracked: str, tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     for experiment, uri, words in (
         ("smal", tracked, "has no experiment 'smal'; it has small"),
-        ("small", None, r"results/small/mlflow\.db does not exist"),
         ("small", default_uri(tmp_path / "nowhere"), r"file .*nowhere\S* does not exist"),
     ):
         with pytest.raises(ValueError, match=words):
