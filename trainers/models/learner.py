@@ -504,7 +504,6 @@ def starting_weights(
 def check_fit(config: LearnerConfig, data: PublicData) -> None:
     """Refuse views that data do not have."""
     mirrors = config.augment or config.recipe.mirrored
-    mixes = config.mixup
     if mirrors and data.kind is not FeatureKind.IMAGE:
         raise ValueError(
             f"augment is {config.augment} and recipe.mirrored {config.recipe.mirrored}, but "
@@ -527,8 +526,11 @@ def check_fit(config: LearnerConfig, data: PublicData) -> None:
             f"recipe.crop is {crop}, but images of {data.name} have {side} rows or columns; take "
             "a smaller one, or augment=False"
         )
-    if mixes and data.kind is FeatureKind.IDENTIFIERS:
-        raise ValueError(
-            f"mixup is {mixes}, but {data.name} holds identifiers, and there is nothing halfway "
-            "between two names: set mixup=0"
-        )
+    # Of later stages, too: what they refuse would be refused after the first one was paid.
+    for mixed in ("mixup", "later_mixup"):
+        alpha = getattr(config, mixed, None)
+        if alpha and data.kind is FeatureKind.IDENTIFIERS:
+            raise ValueError(
+                f"{mixed} is {alpha}, but {data.name} holds identifiers, and there is nothing "
+                f"halfway between two names: set {mixed}=0"
+            )

@@ -222,6 +222,8 @@ def test_identifiers_are_not_numbers_and_classes_of_ratings_are(ratings: Labelle
     for message, config in refused.items():
         with pytest.raises(ValueError, match=message):
             trained(config, given, epochs=0)
+    with pytest.raises(ValueError, match="set later_mixup=0"):  # before the first stage is paid
+        replace(RATINGS, later_mixup=4.0).check_data(data)
     with pytest.raises(ValueError, match=r"identifiers.*data\.features=patches"):
         described_by_features(data)
     with pytest.raises(ValueError, match=r"row 1 is \[2, -1\]; .* count from 0"):
