@@ -186,11 +186,11 @@ def searches_of(sweep: Sweep) -> tuple[Search, ...]:
 
 
 def check_installed() -> None:
-    """Refuse a search where Optuna is not installed."""
+    """Refuse a search, or a study's file, where Optuna is not installed."""
     if find_spec("optuna") is None:
         raise ConfigurationError(
-            "--search optuna needs the package optuna, which is not installed; install it with "
-            "`pip install optuna`, or leave the search out for random draws"
+            "--search optuna and --study need the package optuna, which is not installed; install "
+            "it with `pip install optuna`, or leave the option out (a search draws at random then)"
         )
 
 
