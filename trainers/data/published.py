@@ -15,7 +15,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from labeldp.trainers.data.files import DataFileError, check_unpacked, open_regular, readable
+from labeldp.trainers.data.files import (
+    DataFileError,
+    DatasetMissing,
+    check_unpacked,
+    open_regular,
+    readable,
+)
 from labeldp.trainers.data.preprocessing import Columns, Places, standardized
 from labeldp.trainers.data.splits import Splits, held_out, of_amounts
 
@@ -345,6 +351,8 @@ def _frame(path: Path, **how: Any) -> "pd.DataFrame":
     """Fields of a text file as a frame of text, empty where a line has none."""
     import pandas as pd
 
+    if not path.exists():
+        raise DatasetMissing(f"{path} is missing")
     with readable(path, "text", fix=AGAIN), open_regular(path) as file:
         table = pd.read_csv(file, dtype=str, keep_default_na=False, index_col=False, **how)
     if len(table) < 2:
