@@ -298,10 +298,12 @@ def _centered(rows: Any) -> bool:
         rows = rows.to_numpy(dtype=float)
     if not isinstance(rows, np.ndarray) or rows.ndim != 2 or rows.dtype.kind != "f":
         return False
-    table = pd.DataFrame(rows, dtype=float)  # whose means leave missing numbers out, as scalers do
-    spread = table.std(ddof=0)
+    known = rows
+    if np.isnan(rows).any():  # scalers leave missing numbers out
+        known = np.ma.masked_invalid(rows, copy=False)
+    spread, middle = (np.ma.filled(each, 0) for each in (known.std(0), known.mean(0)))
     moving = spread > 0
-    return bool(moving.any() and (table.mean().abs() <= 1e-6 * spread)[moving].all())
+    return bool(moving.any() and (np.abs(middle) <= 1e-6 * spread)[moving].all())
 
 
 @dataclass(frozen=True, kw_only=True)

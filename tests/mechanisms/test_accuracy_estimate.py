@@ -104,6 +104,11 @@ def test_a_secure_count_is_that_of_the_sampler() -> None:
     assert CorrectCount(epsilon=0.7).noise_std == pytest.approx(std, rel=1e-12)
     assert noise != 0 and count.tolist() == (1 + noise).tolist() and count.dtype == np.int64
     assert CorrectCount(epsilon=0.7).event == PureEvent(epsilon=0.7)
+    # Of groups, each has noise of its own.
+    noise = discrete_laplace(one, scale=1 / 0.7, shape=(2,))
+    groups = np.array([0, 1, 1])
+    count = CorrectCount(epsilon=0.7).release(np.arange(3), np.arange(3), groups, generator=other)
+    assert count.tolist() == (np.array([1, 2]) + noise).tolist()
 
 
 def test_an_interval_is_as_wide_as_its_noise_and_the_number_of_choices_ask() -> None:
