@@ -132,7 +132,9 @@ def listed_classes(classes: Any) -> list[Hashable]:
     """Return all stated classes in their order; a whole number K states 0..K-1."""
     numbered = isinstance(classes, int | np.integer) and not isinstance(classes, bool)
     listed = isinstance(classes, Collection) and len(getattr(classes, "shape", (0,))) == 1
-    if not numbered and (not listed or isinstance(classes, str | bytes | Mapping)):
+    # Entries of a tensor are tensors, which no label equals.
+    named = listed and not (is_torch(classes) or isinstance(classes, str | bytes | Mapping))
+    if not (numbered or named):
         raise ValueError(
             f"classes is {classes!r:.100}; the classes are not read off secret labels, since a "
             "rare one would reveal somebody's label: state them, classes=['no', 'yes'], or how "

@@ -85,7 +85,8 @@ def generator(request: pytest.FixtureRequest) -> AnyGenerator:
 
 
 def test_noise_is_discrete_laplace_of_half_of_epsilon(generator: AnyGenerator) -> None:
-    mechanism, labels = ClusterHistograms(epsilon=0.8, num_classes=2), torch.zeros(20_000).long()
+    mechanism = ClusterHistograms(epsilon=0.8, num_classes=2)
+    labels = torch.zeros(20_000).long()
     counts = mechanism.release(labels, torch.arange(20_000), generator=generator).numpy()
     expected = math.sqrt(2 * math.exp(-0.4)) / (1 - math.exp(-0.4))
     assert (counts - [1, 0]).std() == pytest.approx(expected, rel=0.03)

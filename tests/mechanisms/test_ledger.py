@@ -105,7 +105,8 @@ def test_a_total_never_falls_when_a_release_is_added(
     parts: list[tuple[Event, int]], delta: float
 ) -> None:
     prices = [line(event) for event, times in parts for _ in range(times)]
-    ledger, before = ledger_of(prices, num_labels=2), 0.0
+    ledger = ledger_of(prices, num_labels=2)
+    before = 0.0
     for number in sorted({0, len(prices) // 2, *range(max(1, len(prices) - 3), len(prices) + 1)}):
         now, at = total_of_prices(prices[:number], delta=delta)
         assert now >= before * (1 - 1e-12) and at in (0.0, delta)

@@ -47,8 +47,8 @@ _SHARE = 0.05
 def planned_buckets(features: pd.DataFrame, *, epsilon: float) -> pd.DataFrame:
     """Propose a histogram of each column that may say something, by the features alone.
 
-    Each counted label adds 1 to every histogram, so that they share epsilon. A bucket is so large
-    that its count should be no smaller than the noise. A category is written in its most
+    Each counted label adds 1 to every histogram, so that they share epsilon. Buckets
+    are so large that the noise should not exceed their counts. A category has the name of its most
     frequent spelling. Its count includes rows that spell the same value in another way.
 
     Columns that name single rows, and dates, are left out. By W3C Attribution's rule the noise has

@@ -171,7 +171,8 @@ def test_an_audit_states_its_counts_and_the_bounds_that_they_prove(kind: str) ->
 @pytest.mark.parametrize("epsilon", [2.0, 4.0])
 def test_most_of_what_is_charged_is_proven(epsilon: float) -> None:
     std = calibrate_gaussian(epsilon=epsilon, delta=DELTA)
-    mechanism, generator = LabelMoments(noise_std=std, num_classes=10), np.random.default_rng(0)
+    mechanism = LabelMoments(noise_std=std, num_classes=10)
+    generator = np.random.default_rng(0)
     given: Any = {"canaries": 2_000, "delta": DELTA, "generator": generator}
     found = [audit_moments(mechanism, **given).epsilon_tight for _ in range(3)]
     assert 0.75 * epsilon < np.mean(found) < epsilon

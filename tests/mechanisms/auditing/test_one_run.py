@@ -48,7 +48,8 @@ def test_against_the_theorem_summed_naively(guesses: int, correct: int, delta: f
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_bounds_keep_their_promise(epsilon: float) -> None:
     """The attacker is the best there is: it sees the output of randomized response."""
-    above, mechanism = 0, RandomizedResponse(epsilon=epsilon, num_classes=10)
+    above = 0
+    mechanism = RandomizedResponse(epsilon=epsilon, num_classes=10)
     for seed in range(500):
         generator = np.random.default_rng([seed, 300, 10])
         labels = generator.integers(10, size=600)

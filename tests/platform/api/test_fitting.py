@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from labeldp.mechanisms.ledger import total_of_prices
 from labeldp.mechanisms.randomized_response import keep_probability
@@ -44,6 +45,7 @@ SECRET = np.array(["benign", "malignant", "benign"])
         ({"a": 0, "b": 1}, "state them"),
         (pd.DataFrame({"a": ["no", "yes"]}), "state them"),
         (True, "state them"),
+        (torch.tensor([0, 1]), "state them"),
     ],
 )
 def test_classes_are_stated_and_sorted_or_refused(classes: Any, expected: Any) -> None:

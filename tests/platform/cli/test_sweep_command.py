@@ -274,7 +274,7 @@ def test_sweeps_that_come_with_labeldp_are_listed_planned_and_run_by_their_names
     assert all(listed.values())
     by_name, by_path = (planned(name, "--smoke") for name in ("quickstart", QUICKSTART))
     assert by_name == by_path
-    assert run("sweep", "quickstart", "--smoke", "trainer.epochs=none")[0] == ExitCode.BAD_INPUT
+    assert "trainer.epochs" in refusal("sweep", "quickstart", "--smoke", "trainer.epochs=none")
     assert "did you mean quickstart" in refusal("sweep", "quikstart")
 
 

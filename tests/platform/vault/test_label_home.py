@@ -49,7 +49,7 @@ def rr(epsilon: float) -> RandomizedResponse:
     return RandomizedResponse(epsilon=epsilon, num_classes=10)
 
 
-def test_secrets_travel_small_and_show_no_label(tmp_path: Path) -> None:
+def test_secrets_show_no_label(tmp_path: Path) -> None:
     assert repr(SECRETS) == "SecretLabels(num_classes=10)"
     for bad in (-1, 256):  # one byte would make others of them: they stay for the vault to refuse
         wrong = actors._small(np.append(TRAINING, bad), 10)
