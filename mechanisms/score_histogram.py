@@ -127,13 +127,16 @@ class ScoreCells:
         for each in range(table.shape[1] == 2, table.shape[1]):  # of two the second
             mine = table[:, each]
             # By answer first: a bin with both kinds would mix right answers with wrong ones.
-            order = np.lexsort((mine, answers == each))
+            keys = mine + 2.0 * (answers == each)
+            order = np.argsort(keys, kind="stable")
+            first = np.searchsorted(keys, keys, sorter=order)[order]
             # More bins follow the scores more closely, and each adds noise.
             expected = float(np.minimum(mine, 1 - mine).sum())
             bins = min(max(round(math.sqrt(epsilon * expected)), _LEAST_BINS), _MOST_BINS)
             mass = np.cumsum(1 / len(mine) + (mine / mine.sum())[order]) / 2
-            # Twice, so that the last digit separates the two kinds of examples within a bin.
-            parts = 2 * np.floor(mass * bins - 1e-9) + (answers == each)[order]
+            # Twice, so that the last digit separates the two kinds of examples within a bin. Equal
+            # scores share a bin: their order is that of the rows, which may be one of labels.
+            parts = 2 * np.floor(mass[first] * bins - 1e-9) + (answers == each)[order]
             places[order, each] = cells + np.unique(parts, return_inverse=True)[1]
             cells = int(places.max()) + 1
         return cls(table, places)
@@ -149,11 +152,10 @@ class ScoreCells:
         return int(self.places.max()) + 1
 
     @property
-    def expected(self) -> tuple[Numbers, NDArray[np.int64]]:
-        """Sum of the scores in each cell, and the number of examples [C]."""
+    def expected(self) -> Numbers:
+        """Sum of the scores in each cell [C]."""
         places = self.places[:, self.classes].ravel()
-        scores = self.scores[:, self.classes].ravel()
-        return np.bincount(places, scores).astype(np.float64), np.bincount(places)
+        return np.bincount(places, self.scores[:, self.classes].ravel()).astype(np.float64)
 
     def exactly(self, labels: NDArray[np.integer[Any]]) -> NDArray[np.int64]:
         """Count public labels [H]: [C]."""
@@ -245,12 +247,9 @@ class ScoreEstimates:
     def mean(self, values: object) -> Estimated:
         """Mean over the examples of what each would add [H, K] with each label."""
         added = np.asarray(values, dtype=np.float64)
-        if self._two:
-            base = added[:, 0]
-            added = added[:, 1:]
-            powers = [(base**k, added**k - base[:, None] ** k) for k in (1, 2)]
-        else:
-            powers = [(np.zeros(self.size), added**k) for k in (1, 2)]
+        base = added[:, 0] * self._two  # of several classes each is counted
+        added = added[:, int(self._two) :]
+        powers = [(base**k, added**k - base[:, None] ** k) for k in (1, 2)]
         counts = np.concatenate([each.counts for each in self._classes])
         (value, noise), (square, doubt) = (
             self._sum(base, change, counts) for base, change in powers
@@ -434,12 +433,12 @@ class _Class:
 
     def lift(self) -> Estimated:
         """Share of the class among the top scores, over its share among all."""
-        top = np.arange(self.size) >= self.size - max(1, round(TOP_SHARE * self.size))
-        reached = self.per_bin(top.astype(np.float64))
+        top = among_top(self.score)
+        reached = self.per_bin(top)
         found = self._ratio(
             lambda grid: reached @ self.counts - grid * self.total,
             lambda grid: reached - grid[:, None],
-            lambda grid: _squares(self.likely, top.astype(np.float64), 1.0, grid),
+            lambda grid: _squares(self.likely, top, 1.0, grid),
         )
         parts = {
             name: getattr(found, name) / TOP_SHARE for name in ("value", "low", "high", "noise")
@@ -465,6 +464,13 @@ class _Class:
         )
 
 
+def among_top(scores: Numbers) -> Numbers:
+    """Return how much of each example [H] is in the top `TOP_SHARE`: equal scores are in alike."""
+    ordered = np.sort(scores)
+    first, last = (np.searchsorted(ordered, scores, side) for side in ("left", "right"))
+    return np.clip((last - (1 - TOP_SHARE) * len(scores)) / (last - first), 0.0, 1.0)
+
+
 def _from(values: Numbers, first: NDArray[np.int64]) -> Numbers:
     """Sum of the values [H] from each example's first equal score upwards."""
     return np.cumsum(values[::-1])[::-1][first]
@@ -473,4 +479,5 @@ def _from(values: Numbers, first: NDArray[np.int64]) -> Numbers:
 def _squares(weights: Numbers, values: Numbers, factor: float, grid: Numbers) -> Numbers:
     """Sum of weights [H] times (values [H] - factor grid)^2, for each of a grid [G]."""
     zero, one, two = (float(weights @ values**power) for power in range(3))
-    return np.asarray(two - 2 * factor * grid * one + (factor * grid) ** 2 * zero)
+    squares = two - 2 * factor * grid * one + (factor * grid) ** 2 * zero
+    return np.maximum(squares, 0.0)  # rounding may leave less

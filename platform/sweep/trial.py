@@ -37,6 +37,7 @@ from labeldp.mechanisms.score_histogram import (
     ScoreCells,
     ScoreEstimates,
     ScoreHistogram,
+    among_top,
 )
 from labeldp.platform.records.results import write_model
 from labeldp.platform.settings.configuration import (
@@ -519,22 +520,18 @@ def test_figures(scores: NDArray[Any], labels: NDArray[np.int64]) -> dict[str, f
     counted = [each for each in cells.classes if 0 < truth[:, each].sum() < len(labels)]
     pairs = [(truth[:, each], scores[:, each]) for each in counted]
     if pairs:
-        most = max(1, round(TOP_SHARE * len(labels)))
-        top = [own[np.argsort(score, kind="stable")[-most:]].mean() for own, score in pairs]
+        reached = [own @ among_top(score) / own.sum() for own, score in pairs]
         found |= {
             "roc_auc": float(np.mean([roc_auc_score(*pair) for pair in pairs])),
             "average_precision": float(np.mean([average_precision_score(*pair) for pair in pairs])),
-            "lift": float(
-                np.mean([x / own.mean() for x, (own, _) in zip(top, pairs, strict=True)])
-            ),
+            "lift": float(np.mean(reached)) / TOP_SHARE,
         }
     squares = ((scores - truth) ** 2).sum(axis=1).mean()
-    counts = cells.exactly(labels)
-    sums, _ = cells.expected
+    gaps = np.abs(cells.expected - cells.exactly(labels))
     found |= {
         "log_loss": float(log_loss(labels, scores / scores.sum(1, keepdims=True), labels=classes)),
         "brier_score": float(squares) / (2 if len(classes) == 2 else 1),
-        "calibration_error": float(np.abs(sums - counts).sum()) / len(labels) / len(cells.classes),
+        "calibration_error": float(gaps.sum()) / len(labels) / len(cells.classes),
     }
     return found
 

@@ -156,6 +156,9 @@ def test_test_figures_are_those_of_scikit_learn_whatever_classes_are_there() -> 
     )
     two = figures_on_test_labels(scores, labels % 2)
     assert 0 < two["roc_auc"] < 1 and two["minority_share"] == 0.0
+    # Equal scores are alike, whatever the order of the rows.
+    ties = figures_on_test_labels(np.full((500, 2), 0.5), np.sort(labels) % 2)
+    assert ties["lift"] == pytest.approx(1.0)
     one = figures_on_test_labels(scores[:, :2], np.zeros(500, dtype=np.int64))
     assert "roc_auc" not in one and one["log_loss"] > 0
 
