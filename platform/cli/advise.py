@@ -22,6 +22,8 @@ from labeldp.platform.api.fitting import number_rows
 from labeldp.platform.api.process_ledger import PrivacyAddsUp
 from labeldp.platform.cli.command import Answer, table
 from labeldp.platform.cli.parties import read_table
+from labeldp.platform.report.wording import price
+from labeldp.platform.settings.methods import named
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0, 8.0)
 #: The smallest epsilon that loses at most this much of the figure without privacy is advised.
@@ -89,9 +91,9 @@ def advise(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's
             model.fit(given[:cut], labels[:cut])
-        row: dict[str, Any] = {"epsilon": epsilon, "method": model.method_}
-        row["reason"] = model.method_reason_
-        row["guess_after"] = {str(p): guess_after(p, epsilon=epsilon) for p in PRIORS}
+        paid = {"epsilon": epsilon, "delta": model.delta_}
+        row: dict[str, Any] = {**paid, "method": model.method_, "reason": model.method_reason_}
+        row["guess_after"] = {str(p): guess_after(p, **paid) for p in PRIORS}
         row["expected"] = score(model, given[cut:], labels[cut:])
         found.append(row)
     close = [each for each in found if each["expected"] >= best - CLOSE]
@@ -105,7 +107,7 @@ def advise(
         "without_privacy": best,
         "epsilons": found,
         "advice": advice,
-        "two_parties": {"epsilon": advice["epsilon"], "delta": 0.0, "labels_charged": used},
+        "two_parties": {name: advice[name] for name in paid} | {"labels_charged": used},
     }
     return Answer(facts=facts, words=_in_words(facts, enough=bool(close), persons=persons))
 
@@ -133,9 +135,10 @@ def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> li
             f"One label of each of {persons:,} people is used (groups=, or data.group_column), so "
             "that epsilon covers a person."
         )
-    release = "clusters" if advice["method"] == "cluster_labels" else advice["method"]
+    cost = price(advice["epsilon"], advice["delta"])
+    release = named(advice["method"]).release
     return [
-        f"Use {advice['method']} at epsilon {advice['epsilon']:g}: {why}.",
+        f"Use {advice['method']} at {cost}: {why}.",
         f"Why this method: {advice['reason']}.",
         *filter(None, [person]),
         *table(("epsilon", "method", f"{metric}, simulated", *guesses), rows),
@@ -143,9 +146,9 @@ def _in_words(facts: dict[str, Any], *, enough: bool, persons: int | None) -> li
         "figures, and do not expect them.",
         f'From Python: LabelPrivateClassifier("{advice["method"]}", epsilon='
         f"{advice['epsilon']:g}, classes=[...]).fit(X, y{groups})",
-        f"Between two parties (labeldp request --method {release}{column}): one release, epsilon "
-        f"{advice['epsilon']:g} for each of {facts['labels_used']:,} labels, whatever is fitted to "
-        "it later. `labeldp release --dry-run` states its size.",
+        f"Between two parties (labeldp request --method {release}{column}): one release, {cost} "
+        f"for each of {facts['labels_used']:,} labels, whatever is fitted to it later. "
+        "`labeldp release --dry-run` states its size.",
     ]
 
 

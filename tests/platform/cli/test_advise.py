@@ -8,6 +8,7 @@ import pytest
 import labeldp
 from labeldp.mechanisms.guess_risk import guess_after
 from labeldp.platform.cli import advise
+from labeldp.platform.settings import methods
 from tests.platform.cli.asked import answer, refusal, run, words
 
 
@@ -27,6 +28,20 @@ def test_it_advises_the_smallest_epsilon_that_is_close(tmp_path: Path) -> None:
     assert found["advice"] == large and found["two_parties"]["labels_charged"] == 800
     assert answer("advise", "--rows", "800", "--classes", "2") == found, "its seed is fixed"
     assert not list(tmp_path.iterdir()), "nothing is written"
+
+
+def test_it_states_the_delta_of_sums_and_names_their_release(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(advise, "EPSILONS", (1.0,))
+    monkeypatch.setattr(methods, "MANY_ROWS", 800)
+    asked = ("advise", "--rows", "800", "--classes", "2")
+    found = answer(*asked)
+    assert found["advice"]["method"] == "moment_labels"
+    assert found["advice"]["guess_after"]["0.5"] == guess_after(0.5, epsilon=1.0, delta=1e-5)
+    assert found["two_parties"]["delta"] == 1e-5
+    text = words(*asked)
+    assert "request --method moments): one release, epsilon 1 at delta 1e-05 for each" in text
 
 
 def test_it_takes_rare_classes_people_and_a_file_of_features() -> None:
