@@ -163,12 +163,15 @@ def compare(*, first: str, second: str) -> Answer:
             f"{each['a']:.4g}",
             f"{each['b']:.4g}",
             f"{each['b'] - each['a']:+.4g}",
-            "one seed" if each["low"] is None else f"{each['low']:+.4g} to {each['high']:+.4g}",
+            "one seed, or a choice"
+            if each["low"] is None
+            else f"{each['low']:+.4g} to {each['high']:+.4g}",
         )
         for each in found
     ]
     head = ("line", "epsilon", "A", "B", "B - A", "95% interval")
-    return Answer(facts={"rows": found}, words=table(head, rows))
+    note = "Seeds of a line that read one release differ in training alone, not in its noise."
+    return Answer(facts={"rows": found}, words=[*table(head, rows), note])
 
 
 def is_results(named: str) -> bool:

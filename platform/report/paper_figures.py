@@ -434,16 +434,19 @@ def differences(first: Sequence[Point], second: Sequence[Point]) -> list[dict[st
 
     Returns:
         Rows of `line`, `epsilon`, `league`, the mean figures `a` and `b`, and of b - a the ends
-        `low` and `high` of the 95% interval, Welch's over seeds: None where a side has one seed.
+        `low` and `high` of the 95% interval, Welch's over seeds: None where a side has one seed, or
+        is the best of several settings, which looks better than it is.
     """
-    mine, others = (
-        {(same_epsilon(each.epsilon), each.variant, each.league): each for each in reversed(found)}
-        for found in (first, second)
-    )
+    mine: dict[Any, list[Point]] = defaultdict(list)
+    others: dict[Any, list[Point]] = defaultdict(list)
+    for own, found in ((mine, first), (others, second)):
+        for each in found:
+            own[same_epsilon(each.epsilon), each.variant, each.league].append(each)
     rows = []
     for key in sorted(mine.keys() & others.keys()):
-        a = mine[key]
-        b = others[key]
+        a = mine[key][0]
+        b = others[key][0]
+        alone = len(mine[key]) == len(others[key]) == 1 < min(len(a.hashes), len(b.hashes))
         row = {
             "line": key[1],
             "epsilon": key[0],
@@ -451,13 +454,11 @@ def differences(first: Sequence[Point], second: Sequence[Point]) -> list[dict[st
             "a": a.accuracy,
             "b": b.accuracy,
         }
-        rows.append({**row, **_welch(a, b)})
+        rows.append({**row, **(_welch(a, b) if alone else {"low": None, "high": None})})
     return rows
 
 
-def _welch(a: Point, b: Point) -> dict[str, float | None]:
-    if min(len(a.hashes), len(b.hashes)) < 2:
-        return {"low": None, "high": None}
+def _welch(a: Point, b: Point) -> dict[str, float]:
     parts = [point.accuracy_std**2 / len(point.hashes) for point in (a, b)]
     middle = b.accuracy - a.accuracy
     if not any(parts):

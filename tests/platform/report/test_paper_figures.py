@@ -239,6 +239,11 @@ def test_two_sweeps_are_compared_by_their_seeds(folders: list[str]) -> None:
     found = ttest_ind(SEEDS["b"], SEEDS["a"], equal_var=False).confidence_interval()
     assert (row["line"], row["epsilon"]) == ("A & B", 1.0)
     assert (row["low"], row["high"]) == pytest.approx((found.low, found.high))
+    ResultsFolder(Path(folders[1]), sweep="small").keep(
+        a_record("9" * 16, variant="A & B", point={"trainer.epochs": 9}, accuracy=0.6)
+    )
+    (row,) = answer("compare", *folders)["rows"]
+    assert row["b"] == pytest.approx(0.82) and row["low"] is None, "chosen among settings"
     other = ResultsFolder(Path(folders[0]).with_name("other"), sweep="small")
     other.keep(a_record("e" * 16, variant="C"))
     asked = ("compare", folders[0], str(other.path))
