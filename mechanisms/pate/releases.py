@@ -277,11 +277,15 @@ def private_costs(rounds: Sequence[AnsweredRequest], *, delta: float) -> dict[st
         published += each.costs(Accounting.COUNTS).rdp()
         realised += costs.rdp(answered=answered)
         events += each.request.events(checked=len(answered), answered=int(answered.sum()))
+    requested = epsilon_of([each.request.event for each in rounds], delta=delta)
+    for_any_votes = epsilon_of(events, delta=delta)
+    # Curves are of all queries. Prices for any votes are less where answers are few, or where a
+    # label votes on a part of the queries.
     return {
-        "expected": epsilon_from_rdp(ORDERS, expected, delta)[0],
+        "expected": min(epsilon_from_rdp(ORDERS, expected, delta)[0], requested),
         "expected_of_counts": epsilon_from_rdp(ORDERS, published, delta)[0],
-        "realised": epsilon_from_rdp(ORDERS, realised, delta)[0],
-        "realised_data_independent": epsilon_of(events, delta=delta),
+        "realised": min(epsilon_from_rdp(ORDERS, realised, delta)[0], for_any_votes),
+        "realised_data_independent": for_any_votes,
     }
 
 
