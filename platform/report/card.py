@@ -203,10 +203,10 @@ def facts(
         ] = _bound(metrics["epsilon_sanitized"])
     if audience is Audience.OWNER:
         found |= attack_of(record)
-    if "answered" in metrics:
+    if "answered_by_teachers" in metrics:
         queries = config.get("trainer.ensemble.queries")
         of = "" if queries is None else f" of {queries} queries"
-        found["answers of teachers"] = f"{metrics['answered']:.0f}{of}"
+        found["answers of teachers"] = f"{metrics['answered_by_teachers']:.0f}{of}"
     if (share := metrics.get("stack/information")) is not None:
         found["reason for this release"] = release_of_stack(share)[1]
         mixed = "models by weight (held-out log-likelihood of the release)"

@@ -187,7 +187,8 @@ def test_an_accuracy_of_the_epoch_that_it_chose_is_stated_as_such() -> None:
 
 
 def test_a_pure_trial() -> None:
-    card = run_card(a_record(), [a_charge()])
+    answers = {"answered": 9.0, "answered_by_teachers": 7.0}  # the student gave itself two more
+    card = run_card(a_record(figures=answers), [a_charge()])
     assert card.startswith("# ALIBI\n") and card.endswith("\n") and "nan" not in card.lower()
     assert has(
         card,
@@ -201,6 +202,7 @@ def test_a_pure_trial() -> None:
         "- `r1`: LaplaceNoise {'epsilon': 1.0, 'num_classes': 10} on all labels, charged",
         "does not bound stronger attacks",
         "| league | no outside data |",
+        "| answers of teachers | 7 |",
     )
     assert "\n\n\n" not in card and "## Audits" not in card
     guarantee = card.partition("## Guarantee")[2].partition("## Releases")[0]
