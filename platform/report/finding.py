@@ -121,10 +121,10 @@ def _advice(
     if _lottery(private):
         return ""
     best = max(private, key=lambda point: point.rank)
-    # Errors of amounts have units: for them a share of the best.
-    unit = abs(best.rank) if best.accuracy_by.of_amounts else 1.0
+    by = best.accuracy_by
     noise = noise_among(private)
-    room = unit * max(CLOSE, noise.noise + noise.luck)
+    of_noise = by.unit(point.accuracy for point in private) * (noise.noise + noise.luck)
+    room = max(CLOSE * by.unit([best.accuracy]), of_noise)
     # Noise takes an estimate above 1, and then it says no more than 1.
     most = math.inf if best.accuracy_by.of_scores else 1.0
     close = [point for point in private if point.rank >= min(best.rank, most) - room]

@@ -193,6 +193,11 @@ class ChooseBy(StrEnum):
         """Return the figure such that more is better."""
         return -value if self.value.removesuffix("_estimated") in _LOSSES else value
 
+    def unit(self, values: Iterable[float]) -> float:
+        """Return what differences are shares of: the largest error or lift; 1 of other figures."""
+        of_units = self.of_amounts or self.value.startswith("lift")
+        return max(map(abs, values)) or 1.0 if of_units else 1.0
+
     def noise(self, figures: Mapping[str, float]) -> float:
         """Standard deviation of privacy's noise in a trial's figure."""
         if self.of_scores:
@@ -450,9 +455,9 @@ class ChoiceNoise:
     ) -> "ChoiceNoise":
         """Measure it among values of a figure, at least one, and their noise.
 
-        Errors of amounts are shares of the largest, since they have units.
+        Errors of amounts and lifts are shares of the largest, since they have units.
         """
-        unit = max(map(abs, values)) or 1.0 if by.of_amounts else 1.0
+        unit = by.unit(values)
         found = sorted(by.rank(each) / unit for each in values)
         noises = [x / unit for x in noises]
         lead = found[-1] - found[-2] if len(found) > 1 else None

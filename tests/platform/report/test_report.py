@@ -494,5 +494,17 @@ def test_the_report_first_says_what_to_use() -> None:
     far = a_record("e" * 16, accuracy=0.96, epsilon=8.0)
     assert finding([far, cheap]).advice.startswith("Use ALIBI at epsilon 8")
     assert finding([bare]).advice == ""
+    # Noise of 50 covers what 140 is behind 100.
+    name = "mean_squared_error_estimated"
+    errors = [
+        a_record(
+            str(at) * 16,
+            changes={"trainer.epsilon": epsilon},
+            figures={name: error, f"{name}_noise": 50.0},
+            epsilon=epsilon,
+        )
+        for at, (epsilon, error) in enumerate([(0.5, 1000.0), (1.0, 140.0), (8.0, 100.0)])
+    ]
+    assert finding(errors).advice.startswith("Use ALIBI at epsilon 1:")
     majority = {"majority_share": 0.95}
     assert finding([a_record("f" * 16, figures=majority)]).advice == ""

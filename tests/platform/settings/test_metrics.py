@@ -56,6 +56,11 @@ def test_a_choice_by_noise_is_refused(candidates: int, noise: float, refused: bo
         found.refuse(instead="toss a coin")
 
 
+def test_noise_of_a_lift_is_a_share_of_the_largest() -> None:
+    found = ChoiceNoise.among([3.0, 2.0], [0.24, 0.2], by=ChooseBy.LIFT_ESTIMATED)
+    assert found.noise == pytest.approx(0.08) and not found.swamps
+
+
 def test_trials_are_compared_by_any_figure_that_all_of_them_have() -> None:
     option: Any = next(each for each in PLAN_OPTIONS if each.name == "choose_by")
     assert set(option.type.choices) == set(ChooseBy)
