@@ -113,7 +113,7 @@ def same_epsilon(epsilon: float) -> float:
 def front(candidates: Iterable[Point]) -> list[Point]:
     """Points that no other of their league beats: none costs no more and is more accurate."""
     best: dict[str, list[Point]] = defaultdict(list)
-    for point in sorted(candidates, key=lambda each: (same_epsilon(each.epsilon), -each.rank)):
+    for point in sorted(candidates, key=lambda x: (same_epsilon(x.epsilon), -x.rank, x.delta)):
         own = best[point.league]
         if not own or point.rank > own[-1].rank:
             own.append(point)
