@@ -391,11 +391,8 @@ class _Class:
         own = np.cumsum(self.likely) - self.likely / 2
 
         def spread(grid: Numbers) -> Numbers:
-            pairs = (
-                (self.likely, ranks - own, size - positives),
-                (1 - self.likely, positives - own, positives),
-            )
-            return sum((_squares(*pair, grid) for pair in pairs), np.zeros(len(grid)))
+            of_class = _squares(self.likely, ranks - own, size - positives, grid)
+            return of_class + _squares(1 - self.likely, positives - own, positives, grid)
 
         return self._ratio(
             lambda grid: below @ self.counts + (grid - 0.5) * squared - grid * size * total,
@@ -440,10 +437,8 @@ class _Class:
             lambda grid: reached - grid[:, None],
             lambda grid: _squares(self.likely, top, 1.0, grid),
         )
-        parts = {
-            name: getattr(found, name) / TOP_SHARE for name in ("value", "low", "high", "noise")
-        }
-        return Estimated(**parts)
+        names = ("value", "low", "high", "noise")
+        return Estimated(**{name: getattr(found, name) / TOP_SHARE for name in names})
 
     def calibration_error(self) -> Estimated:
         """Distance of mean score and share of labels, over the bins by their examples."""

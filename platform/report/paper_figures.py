@@ -14,7 +14,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from statistics import fmean
 from textwrap import fill
 from typing import Any, NamedTuple
 
@@ -264,12 +263,9 @@ def stages(records: Sequence[TrialRecord]) -> Figure | None:
         last = [max(key for key in record.metrics if key.startswith(name)) for record in mine]
         top = [100 * record.metrics[key] for record, key in zip(mine, last, strict=True)]
         left.plot(top, [100 * r.metrics["accuracy"] for r in mine], "o", label=variant)
-        sizes: dict[int, list[float]] = defaultdict(list)
-        for record in mine:
-            for key, size in record.metrics.items():
-                if key.startswith("mean_top_k_stage_"):
-                    sizes[int(key.rpartition("_")[2])].append(size)
-        right.plot(sorted(sizes), [fmean(sizes[stage]) for stage in sorted(sizes)], marker="o")
+        every = pd.DataFrame([record.metrics for record in mine])
+        sizes = every.filter(like="mean_top_k_stage_").mean()
+        right.plot([int(key.rpartition("_")[2]) for key in sizes.index], sizes, marker="o")
     left.set(xlabel="top-k accuracy before the last stage, %", ylabel="final accuracy, %")
     right.set(xlabel="stage", ylabel="mean k*")
     right.set_xticks(sorted({int(stage) for line in right.lines for stage in line.get_xdata()}))
@@ -317,11 +313,9 @@ def noisy_maxima(
         ("GNMax", [GNMax(noise_std=std) for std in every]),
         ("LNMax", [LNMax(scale=std / 2**0.5) for std in every]),
     ):
-        epsilons = []
-        right = []
-        for aggregator in aggregators:
-            epsilons.append(aggregator.costs(votes, Accounting.COUNTS).cost(delta=delta).epsilon)
-            right.append(float((aggregator.answer(votes, generator=generator) == plural).mean()))
+        costs = [each.costs(votes, Accounting.COUNTS) for each in aggregators]
+        epsilons = [each.cost(delta=delta).epsilon for each in costs]
+        right = [(x.answer(votes, generator=generator) == plural).mean() for x in aggregators]
         axes.plot(epsilons, right, marker="o", label=name)
     axes.set(xlabel=f"epsilon at delta {delta:g}", ylabel="answers by plurality")
     _logarithmic(axes, "x")
