@@ -86,7 +86,7 @@ def advise(
     found: list[dict[str, Any]] = []
     for epsilon in EPSILONS:
         model = LabelPrivateClassifier(
-            epsilon=epsilon, classes=np.unique(labels), random_state=seed, noise_seed=seed
+            epsilon=epsilon, classes=classes, random_state=seed, noise_seed=seed
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", PrivacyAddsUp)  # the labels are nobody's

@@ -42,6 +42,11 @@ def test_it_states_the_delta_of_sums_and_names_their_release(
     assert found["two_parties"]["delta"] == 1e-5
     text = words(*asked)
     assert "request --method moments): one release, epsilon 1 at delta 1e-05 for each" in text
+    # Of many classes some may not be made up. They are possible all the same.
+    monkeypatch.setattr(methods, "MANY_ROWS", 50_000)
+    monkeypatch.setattr(advise, "_made_up", lambda rows, *_: np.arange(len(rows)) % 2)
+    three = answer("advise", "--rows", "800", "--classes", "3")
+    assert "at epsilon 1 and 3 classes" in three["advice"]["reason"]
 
 
 def test_it_takes_rare_classes_people_and_a_file_of_features() -> None:
