@@ -251,13 +251,13 @@ class ScoreEstimates:
         added = added[:, int(self._two) :]
         powers = [(base**k, added**k - base[:, None] ** k) for k in (1, 2)]
         counts = np.concatenate([each.counts for each in self._classes])
-        (value, noise), (square, doubt) = (
-            self._sum(base, change, counts) for base, change in powers
-        )
+        (value, noise), (square, doubt) = (self._sum(*each, counts) for each in powers)
         # The variance is unknown by its own noise, and too large an interval is the honest one.
         variance = max(0.0, square + doubt - value**2) / self.size
-        half = _TWO_SIDED * math.hypot(noise, math.sqrt(variance))
-        return Estimated(value=value, low=max(0.0, value - half), high=value + half, noise=noise)
+        std = math.hypot(noise, math.sqrt(variance))
+        low = max(0.0, value - _TWO_SIDED * std)
+        high = max(0.0, value + _TWO_SIDED * std)
+        return Estimated(value=value, low=low, high=high, noise=noise, std=std)
 
     def _sum(self, base: Numbers, change: Numbers, counts: Numbers) -> tuple[float, float]:
         """Mean of `base` and of the labels' changes [H, K or 1], and its noise."""
