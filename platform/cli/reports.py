@@ -163,14 +163,12 @@ def compare(*, first: str, second: str) -> Answer:
             f"{each['a']:.4g}",
             f"{each['b']:.4g}",
             f"{each['b'] - each['a']:+.4g}",
-            "one seed, or a choice"
-            if each["low"] is None
-            else f"{each['low']:+.4g} to {each['high']:+.4g}",
+            "none" if each["low"] is None else f"{each['low']:+.4g} to {each['high']:+.4g}",
         )
         for each in found
     ]
     head = ("line", "epsilon", "A", "B", "B - A", "95% interval")
-    note = "Seeds of a line that read one release differ in training alone, not in its noise."
+    note = "none: one seed or a choice; seeds of one release differ in training, not in its noise"
     return Answer(facts={"rows": found}, words=[*table(head, rows), note])
 
 

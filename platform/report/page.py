@@ -203,15 +203,18 @@ def _scores(points: Sequence[Point]) -> Iterator[tuple[str, list[Cell], str]]:
     """Columns of the figure that compares points, and of those of a rare class."""
     shown = [points[0].accuracy_by.metric] if points and points[0].accuracy_by.of_scores else []
     if any(is_rare(point.scores) for point in points):
+        # Of several starts some may have had no histogram of scores.
+        there = {name for point in points for name in point.scores}
         for name in ("roc_auc", "average_precision"):
-            shown += [each for each in (name, f"{name}_estimated") if each in points[0].scores]
+            shown += [each for each in (name, f"{name}_estimated") if each in there]
     for name in dict.fromkeys(shown):
         base, estimated, _ = name.partition("_estimated")
         cells = []
         for point in points:
             ends = [point.scores.get(f"{name}_{end}") for end in ("low", "high")]
             small = " to ".join(figure_text(base, end) for end in ends if end is not None)
-            cells.append(Cell(figure_text(base, point.scores[name]), small))
+            value = point.scores.get(name)
+            cells.append(Cell("" if value is None else figure_text(base, value), small))
         yield f"estimated {SCORES[base]}" if estimated else SCORES[base], cells, SCORES[base]
 
 

@@ -392,6 +392,19 @@ def test_an_accuracy_near_the_largest_class_is_not_called_worse(
     assert "within 10.0 points" in majority_text(noisy)
 
 
+def test_trials_with_and_without_a_histogram_of_scores_share_a_page() -> None:
+    accuracy = figures_of(AccuracyEstimate(accuracy=0.97, sampling_error=0.01))
+    scores = {f"roc_auc_estimated{end}": 0.5 for end in ENDS}
+    shares = {"minority_share_estimated": 0.02, "majority_share_estimated": 0.98}
+    estimates = {"histogram": {**accuracy, **scores, **shares}, "count": accuracy}
+    records = [
+        a_record(name, changes={"evaluation.estimate": name}, figures=figures)
+        for name, figures in estimates.items()
+    ]
+    for order in (records, records[::-1]):
+        assert "estimated ROC AUC" in page(order, title="x")
+
+
 def test_no_page_shows_a_figure_outside_of_its_range() -> None:
     """Noise takes estimates over the end; the end is shown, and that it is one."""
     figures = {
