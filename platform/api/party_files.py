@@ -8,7 +8,6 @@ import hashlib
 import json
 import math
 import os
-import secrets
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,7 +30,7 @@ from labeldp.platform.api.label_release import MOST_CLASSES, LabelRelease, mecha
 from labeldp.platform.api.process_ledger import PaidRelease
 from labeldp.platform.settings.methods import RELEASED
 from labeldp.platform.vault.witness import Line
-from labeldp.trainers.data.files import DRAFT_ENDING, file_digest, make_folder, read_bytes
+from labeldp.trainers.data.files import draft_of, file_digest, make_folder, read_bytes
 from labeldp.trainers.data.own_files import npz_arrays
 from labeldp.trainers.methods.preferences import PairQuestion
 from labeldp.trainers.methods.smooth_sums import SumQuestion, unpacked
@@ -444,7 +443,7 @@ def new_folder(to: str | Path) -> Iterator[Path]:
     """Yield a draft of a new folder, which gets its name at the end: it is whole, or not there."""
     folder = Path(to).absolute()
     check_new(Path(to))
-    draft = folder.with_name(f".{folder.name}.{secrets.token_hex(8)}{DRAFT_ENDING}")
+    draft = draft_of(folder)
     make_folder(draft)
     try:
         yield draft

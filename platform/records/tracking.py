@@ -41,7 +41,7 @@ from labeldp.platform.records.tracking_address import (
     shown,
 )
 from labeldp.platform.settings.metrics import ChooseBy, tracked_figures
-from labeldp.trainers.data.files import DRAFT_ENDING
+from labeldp.trainers.data.files import draft_of
 
 for _name in ("alembic", "mlflow.store.db.utils"):
     logging.getLogger(_name).setLevel(logging.WARNING)
@@ -74,7 +74,7 @@ def _create_whole(uri: str) -> None:
     store = file_of(uri)
     if store is None or store.exists() or not store.parent.is_dir():
         return
-    draft = store.absolute().with_name(f".{store.name}.{secrets.token_hex(8)}{DRAFT_ENDING}")
+    draft = draft_of(store.absolute())
     MlflowClient(tracking_uri=f"sqlite:///{draft}").search_experiments(max_results=1)
     try:
         os.link(draft, store)

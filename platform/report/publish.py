@@ -25,7 +25,6 @@ import json
 import math
 import os
 import re
-import secrets
 import shutil
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -71,7 +70,7 @@ from labeldp.platform.settings.metrics import PUBLIC, estimate_of
 from labeldp.platform.vault.signing import with_signature
 from labeldp.trainers.base import PRETRAINED, FeatureSet
 from labeldp.trainers.data.catalog import DATASETS
-from labeldp.trainers.data.files import make_folder, whole_file
+from labeldp.trainers.data.files import draft_of, make_folder, whole_file
 from labeldp.trainers.data.own_files import HoldOut
 from labeldp.trainers.models.trained_model import DESCRIPTION, load_model
 from labeldp.trainers.settings.training import OwnModel
@@ -422,7 +421,7 @@ def check_target(to: Path, *, results: Path) -> None:
 
 def write_folder(to: Path, files: Mapping[str, bytes]) -> None:
     """Write all files, by their places in the folder, or nothing."""
-    draft = to.with_name(f".{to.name}.{secrets.token_hex(8)}.draft")
+    draft = draft_of(to)
     try:
         make_folder(draft)
         for name, content in files.items():

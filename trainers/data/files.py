@@ -90,13 +90,16 @@ def read_bytes(path: str | Path, *, most_bytes: int = SETTINGS_BYTES) -> bytes:
     return content
 
 
+def draft_of(path: Path) -> Path:
+    """Return a place beside a path to complete its content in; its name can't be guessed."""
+    # Not the whole name: it may have as many bytes as the file system allows.
+    return path.with_name(f".{path.name[:50]}.{secrets.token_hex(8)}{DRAFT_ENDING}")
+
+
 @contextmanager
 def whole_file(path: Path) -> Iterator[BufferedWriter]:
-    """Open a file to write it, for the owner alone: whole, or it stays as it was.
-
-    The name of the draft beside it can't be guessed.
-    """
-    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}{DRAFT_ENDING}")
+    """Open a file to write it, for the owner alone: whole, or it stays as it was."""
+    draft = draft_of(path)
     try:
         with open(draft, "xb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
             yield file

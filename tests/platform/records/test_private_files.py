@@ -168,8 +168,11 @@ def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Pat
     assert mode(precious) == 0o600
 
 
-def test_drafts_have_secret_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page, victim = tmp_path / "page", tmp_path / "victim"
+@pytest.mark.parametrize("name", ["page", 127 * "ü"])  # no name has more than 255 bytes
+def test_drafts_have_secret_names(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page, victim = tmp_path / name, tmp_path / "victim"
     victim.write_text("mine")
     drafts = []
     for content in (b"one", b"two"):
@@ -182,7 +185,7 @@ def test_drafts_have_secret_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert len(set(drafts)) == 2
     # Somebody foresaw it all the same.
     monkeypatch.setattr("secrets.token_hex", lambda size: "0" * 2 * size)
-    (tmp_path / f".page.{'0' * 16}.draft").symlink_to(victim)
+    (tmp_path / f".{name[:50]}.{'0' * 16}.draft").symlink_to(victim)
     with pytest.raises(FileExistsError), replacing(page) as file:
         file.write(b"three")
     (tmp_path / "link").symlink_to(victim)
