@@ -119,6 +119,32 @@ class Request(_Asked):
             return (steps / steps.sum(1, keepdims=True),), 1.0, None
         return (), 1.0, None
 
+    def answered_by(
+        self, values: NDArray[Any], shares: NDArray[np.float32] | None
+    ) -> dict[str, NDArray[Any]]:
+        """Return the arrays of a release of these values, or refuse more than a reader takes."""
+        # Sets as bits, labels as the smallest whole numbers, others in single precision.
+        kind = np.float32 if values.ndim > 1 else np.min_scalar_type(int(values.max()))
+        sets = values.dtype == bool
+        small = np.packbits(values, axis=1) if sets else values.astype(kind)
+        arrays: dict[str, NDArray[Any]] = {"values": small}
+        if self.question is not None and self.weights is not None:
+            arrays |= self.question.arrays()
+            arrays["row_marks"] = self.question.marks(self.weights)
+        if self.clusters is not None:
+            arrays["clusters"] = self.clusters
+        if shares is not None:
+            arrays["shares"] = shares
+        ids = np.char.encode(self.ids, "utf-8")
+        # NumPy adds less than a thousand bytes to each.
+        size = sum(array.nbytes + 1000 for array in (ids, *arrays.values()))
+        if size > _MOST_BYTES:
+            raise FileNotAsWritten(
+                f"a release of {len(ids):,} labels would have {size:,} bytes, and a reader takes "
+                f"{_MOST_BYTES:,}; request them in parts: labeldp request --rows-at-once ROWS"
+            )
+        return arrays
+
     def only(self, kept: NDArray[np.intp]) -> "Request":
         """Return a request for these of its labels."""
         clusters = self.clusters
@@ -450,15 +476,6 @@ def new_folder(to: str | Path) -> Iterator[Path]:
         draft.replace(folder)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
-
-
-def compact(values: NDArray[Any]) -> NDArray[Any]:
-    """Sets as bits, labels as the smallest whole numbers, others in single precision."""
-    if values.dtype == bool:
-        return np.packbits(values, axis=1)
-    if values.ndim == 1:
-        return values.astype(np.min_scalar_type(int(values.max())))
-    return values.astype(np.float32)
 
 
 def write_folder(

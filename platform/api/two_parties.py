@@ -39,7 +39,6 @@ from labeldp.platform.api.party_files import (
     PartyRelease,
     Request,
     check_new,
-    compact,
     lines_beside,
     new_folder,
     parameters_of,
@@ -172,7 +171,7 @@ def write_request(
         arrays["clusters"] = groups_of_rows(rows, epsilon=epsilon, seed=seed)
     with new_folder(to) as draft:
         write_folder(draft, REQUEST, {**facts, "rows": len(chosen)}, ids[chosen], arrays)
-    return read_request(to)
+        return replace(read_request(draft), folder=Path(to))
 
 
 def checked_ids(table: pd.DataFrame, column: str, *, what: str) -> NDArray[np.str_]:
@@ -309,14 +308,15 @@ class _Question:
         known = {charge.key for charge in own.charges()}
         planned: list[Charge] = []
         for part, indices in self.progress(self.parts, "prices"):
-            public, *_ = part.public(self.groups)
+            public, _, shares = part.public(self.groups)
             # The same code as the draw, on labels of no meaning.
             generator = generator_for(mechanism, SecureEntropy(), "rehearsal")
             labels = random.integers(own.num_classes, size=len(part.ids))
-            compact(np.asarray(mechanism.release(labels, *public, generator=generator)))
+            values = np.asarray(mechanism.release(labels, *public, generator=generator))
+            part.answered_by(values, shares)
             noise = SecureEntropy()
             planned.append(own.charge_of(mechanism, *public, indices=indices, noise=noise))
-            del public  # the matrix of a large part, which is made again for the draw
+            del public, values  # matrices of a large part, which are made again for the draw
         if to is not None:
             check_new(to)
             if shared.folder is not None:
@@ -378,15 +378,9 @@ class _Question:
                     "ledger": shared.mark(store, release.key),
                     **({"pairs": True} if part.pairs else {}),
                 }
-                arrays = {"values": compact(release.values)}
-                if part.question is not None and part.weights is not None:
+                if part.question is not None:
                     facts["columns"] = list(part.columns)
-                    arrays |= part.question.arrays()
-                    arrays["row_marks"] = part.question.marks(part.weights)
-                if part.clusters is not None:
-                    arrays["clusters"] = part.clusters
-                if shares is not None:
-                    arrays["shares"] = shares
+                arrays = part.answered_by(release.values, shares)
                 folder = draft / part.folder.name if len(self.parts) > 1 else draft
                 write_folder(folder, RELEASE, facts, part.ids, arrays)
             sign_folder(draft)

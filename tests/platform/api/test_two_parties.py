@@ -651,6 +651,7 @@ REFUSED: dict[str, tuple[str, Any]] = {
     "output is below a file": ("file/out can't be made", {}),
     "output exists": ("out exists already", {}),
     "a draw that fails": ("a crafted part", {}),
+    "more than a reader takes": ("have 2,080 bytes, .* 2,000; .* --rows-at-once", {}),
     "a key that is none": ("holds no ed25519 key", {}),
     "an edited release beside": ("lost 1 lines", {}),
 }
@@ -690,6 +691,8 @@ def test_whatever_is_refused_has_no_effect(
 
         calls = list[int]()
         monkeypatch.setattr(SubsetSelection, "release", fails)
+    if what == "more than a reader takes":
+        monkeypatch.setattr(party_files, "_MOST_BYTES", 2000)
     if what == "a key that is none":
         Path("key").write_text("no key")
         monkeypatch.setenv("LABELDP_SIGNING_KEY", "key")
@@ -939,9 +942,11 @@ def test_features_that_fit_refuses_are_not_requested(method: str) -> None:
         (["a"] * 29 + [[1, 2]], "holds a str, which does not go with the others"),
         ([1 + 2j] * 30, "holds complex128"),
         ([np.inf] + [1.0] * 29, "'strange' is inf"),
+        (features.id + 500 * "ü", "an id of more than 1,000 bytes"),
     ):
+        name = "id" if isinstance(column, pd.Series) else "strange"
         with pytest.raises(ValueError, match=says):
-            write_request(features.assign(strange=column), "q", **{**ASKED, "method": method})
+            write_request(features.assign(**{name: column}), "q", **{**ASKED, "method": method})
     assert not Path("q").exists()
     numbered = both_tables(120)[0][["id"]].assign(visit=range(120))
     with pytest.raises(ValueError, match=r"data.keep=visit, .* or elsewhere divide them by 10"):
