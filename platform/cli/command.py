@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from rich import box
 from rich.console import Console
@@ -231,8 +231,3 @@ def shown(words: Words) -> str:
             console.print(part)
         lines += [line.rstrip() for line in capture.get().rstrip().splitlines()]
     return "\n".join(lines)
-
-
-def interrupt(number: int, frame: object) -> NoReturn:
-    """Treat a signal as Ctrl-C."""
-    raise KeyboardInterrupt

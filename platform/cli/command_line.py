@@ -5,6 +5,7 @@ options. So `--help` imports nothing else, and a command imports at the top of i
 needs: SciPy, torch or MLflow, which take up to three seconds.
 """
 
+import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -674,6 +675,8 @@ def command() -> click.Group:
 
 def run_command(command: click.Command, arguments: Sequence[str], *, program: str) -> int:
     """Run a command line and return its exit code; a wrong argument is refused in one line."""
+    # Batch systems and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         ended = command.main(list(arguments), prog_name=program, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

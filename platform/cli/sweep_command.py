@@ -9,7 +9,6 @@ import os
 import re
 import runpy
 import shlex
-import signal
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
@@ -21,7 +20,7 @@ from rich.table import Table
 
 from labeldp.mechanisms.ledger import shown
 from labeldp.platform.cli import command_line as line
-from labeldp.platform.cli.command import Answer, ExitCode, explained, interrupt, perform, table
+from labeldp.platform.cli.command import Answer, ExitCode, explained, perform, table
 from labeldp.platform.records.results import default_results, identity_of, lasting
 from labeldp.platform.records.tracking_address import file_of
 from labeldp.platform.settings.configuration import (
@@ -73,9 +72,6 @@ def run(sweep: Sweep, arguments: list[str], *, command: str = "") -> int:
     started = command or "".join(_TYPED) or f"python {shlex.quote(os.path.relpath(sys.argv[0]))}"
 
     def carry_out(json: bool, **given: Any) -> ExitCode:
-        # `ray job stop` and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
-        signal.signal(signal.SIGTERM, interrupt)
-
         def outcome() -> Answer:
             with naming(settings_of(given)[1]):
                 own = ("resume", "address", "max_minutes", "moved", "quiet")

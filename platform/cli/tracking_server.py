@@ -12,7 +12,6 @@ from typing import Any
 
 from mlflow.tracking import MlflowClient
 
-from labeldp.platform.cli.command import interrupt
 from labeldp.platform.records.tracking import explained
 from labeldp.platform.records.tracking_address import (
     TRIALS,
@@ -64,7 +63,6 @@ def serve(*, results: str, port: int | None = None) -> dict[str, Any]:
 
 def _run(command: list[str], *, folder: str) -> None:
     """Run a server until Ctrl-C or SIGTERM, and then end its whole group of processes."""
-    before = signal.signal(signal.SIGTERM, interrupt)
     server = subprocess.Popen(
         command,
         start_new_session=True,  # Ctrl-C reaches this process alone, which then ends the server
@@ -81,7 +79,6 @@ def _run(command: list[str], *, folder: str) -> None:
     except KeyboardInterrupt:
         print("ended", file=sys.stderr)
     finally:
-        signal.signal(signal.SIGTERM, before)
         for number in (signal.SIGTERM, signal.SIGKILL):
             try:
                 os.killpg(server.pid, number)

@@ -397,12 +397,8 @@ def run(
         return 2
     token: str = vars(pages.RequestHandlerClass)["token"]
     print(f"http://{_HOST}:{pages.server_port}/?token={token}\nCtrl-C ends it.", flush=True)
-    try:
+    with pages, suppress(KeyboardInterrupt):
         pages.serve_forever()
-    except KeyboardInterrupt:
-        pass
-    finally:
-        pages.server_close()
     return 0
 
 

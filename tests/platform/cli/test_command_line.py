@@ -53,7 +53,7 @@ def test_all_promised_commands_are_there() -> None:
 
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.words)
 def test_contract_of_every_command(verb: Verb, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Help, function, example; the ends of missing files, wrong options and values, and Ctrl-C."""
+    """Help, function, example; the ends of missing files, wrong options and values, and SIGTERM."""
     text = " ".join(words(*verb.words.split(), "--help").split())
     assert verb.summary in text and "--json" in text and verb.example in text
 
@@ -65,7 +65,7 @@ def test_contract_of_every_command(verb: Verb, monkeypatch: pytest.MonkeyPatch) 
 
     def interrupted(**values: Any) -> None:
         given.update(values)
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGTERM)
 
     function = verb.function
     monkeypatch.setattr(Verb, "function", property(lambda self: interrupted))

@@ -15,6 +15,7 @@ from mlflow import MlflowClient
 from mlflow.server.security_utils import is_allowed_host_header
 
 from labeldp.platform.cli import tracking_server
+from labeldp.platform.cli.command_line import main
 from labeldp.platform.records.tracking import Tracker
 from labeldp.platform.records.tracking_address import default_uri, links
 from tests.platform.sweep.examples import a_record
@@ -63,10 +64,11 @@ def test_it_serves_until_it_is_ended_and_leaves_nothing(
 
     threading.Thread(target=end, daemon=True).start()
     try:
-        address = tracking_server.serve(results=str(results))["address"]
+        assert main(["ui", str(results), "--json"]) == 0
     finally:
         signal.signal(signal.SIGINT, before)
-    said = capfd.readouterr().err
+    out, said = capfd.readouterr()
+    address = json.loads(out)["address"]
     assert f"small: {address}/#/experiments/1/runs?workflowType=machine_learning" in said
     assert "compareRunsMode=CHART" in said
     assert "Ctrl-C ends it" in said and said.rstrip().endswith("ended")
