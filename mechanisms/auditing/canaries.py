@@ -73,9 +73,7 @@ class _Planted:
         for array in vars(self).values():
             array.setflags(write=False)
 
-    # Any, since `labels` are a field of one kind and a property of the other.
-    def plant(self: Any, labels: AnyArray) -> AnyArray:
-        """Return a copy of `labels` [n] with the canaries' labels in their places."""
+    def _plant(self, labels: AnyArray, chosen: NDArray[np.int64]) -> AnyArray:
         planted = np.array(as_numpy(labels))
         last = self.positions.max()
         if planted.ndim != 1 or last >= planted.size:
@@ -83,7 +81,7 @@ class _Planted:
                 f"labels has shape {planted.shape}, but a canary sits at position {last}; plant "
                 "canaries in the labels that they were drawn for"
             )
-        planted[self.positions] = self.labels
+        planted[self.positions] = chosen
         return like(planted, labels)
 
 
@@ -137,6 +135,10 @@ class Canaries(_Planted):
         wrong = (rank + (rank >= own)).astype(np.int64)
         return cls(positions=positions, labels=wrong, true_labels=own)
 
+    def plant(self, labels: AnyArray) -> AnyArray:
+        """Return a copy of `labels` [n] with the canaries' labels in their places."""
+        return self._plant(labels, self.labels)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class CoinCanaries(_Planted):
@@ -176,6 +178,10 @@ class CoinCanaries(_Planted):
     def labels(self) -> NDArray[np.int64]:
         """The labels that the coins chose [M]."""
         return self.candidates[np.arange(self.coins.size), self.coins]
+
+    def plant(self, labels: AnyArray) -> AnyArray:
+        """Return a copy of `labels` [n] with the chosen labels in their places."""
+        return self._plant(labels, self.labels)
 
 
 def _check_draw(labels: Array, num_classes: int, num_canaries: int) -> NDArray[np.int64]:

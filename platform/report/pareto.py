@@ -6,7 +6,7 @@ another figure that trials are compared by.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from statistics import fmean, stdev
 from typing import Any
 
@@ -153,8 +153,11 @@ def _mean_estimate(members: list[TrialRecord]) -> AccuracyEstimate | None:
     found = [each for each in (estimate_of(record.metrics) for record in members) if each]
     if not found:
         return None
-    names = [each.name for each in fields(AccuracyEstimate)]
-    return AccuracyEstimate(**{x: fmean(getattr(each, x) for each in found) for x in names})
+    return AccuracyEstimate(
+        accuracy=fmean(each.accuracy for each in found),
+        sampling_error=fmean(each.sampling_error for each in found),
+        count_scale=fmean(each.count_scale for each in found),
+    )
 
 
 def _point(members: list[TrialRecord], by: ChooseBy) -> Point:
