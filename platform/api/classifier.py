@@ -171,7 +171,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         classes = fitting.stated_classes(stated, labels)
         places = fitting.places_of(labels, classes)
         named_columns = bool(account.columns)
-        stacks = self._stacks() and len(rows_of_x.shape) == 2
+        # Other settings than models are those of a network.
+        stacks = self.estimator is None and {*(self.settings or {})} <= {"models"}
+        stacks = stacks and len(rows_of_x.shape) == 2
         # Numbers without names may be pixels or embeddings, of which a network tells many classes
         # apart.
         described = named_columns or issparse(rows_of_x) or bool(self.settings)
@@ -179,7 +181,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         stacks = stacks and not unnamed
         columns = rows_of_x.shape[1] if is_matrix(rows_of_x) else None
         method, reason = self._method(
-            len(classes), shape=(len(places), columns), persons=groups is not None, stacks=stacks
+            len(classes), len(places), columns, persons=groups is not None, stacks=stacks
         )
         stacked = method.stack and (stacks or (unnamed and method.alone))
         if "models" in (self.settings or {}) and not stacked:
@@ -217,7 +219,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
             data = network_fits().public_rows(rows_of_x, **how)
         rows_used, *shape = data.train_features.shape
         size: Any = {"shape": shape, "most": most, "named_columns": named_columns}
-        config = self._configuration(method, rows=rows_used, **size)
+        config = self._configuration(method, rows=rows_used, **size, seed=self._seed())
         if method.name != "no_privacy":
             fitting.check_price(
                 config,
@@ -336,7 +338,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.delta_ = fitted.origin.delta
         self._account = FitAccount(
             columns=tuple(map(str, rows.columns)),
-            elsewhere=self._paid_elsewhere(),
+            elsewhere=self._account.elsewhere,
             unit=releases[0].ledger[0].unit,
             vault_total=Total(epsilon=self.epsilon_, delta=self.delta_),
             id_column=id_column,
@@ -386,14 +388,9 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 raise ValueError(f"settings['models'] names {each!r}; {near_miss(each, known)}")
         return tuple(stated)
 
-    def _stacks(self) -> bool:
-        """Whether a stack learns of a table; other settings than models are those of a network."""
-        return self.estimator is None and {*(self.settings or {})} <= {"models"}
-
     def _method(
-        self, num_classes: int, *, shape: tuple[int, int | None], persons: bool, stacks: bool
+        self, num_classes: int, rows: int, columns: int | None, *, persons: bool, stacks: bool
     ) -> tuple[NamedMethod, str]:
-        rows = shape[0]
         if self.method != AUTO:
             found = named(self.method)
             if self.delta == 0 and not found.pure:
@@ -403,13 +400,12 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 )
             return found, "chosen by the user"
         if stacks:
-            own = any(each not in STACKED for each in self._models())
             name, reason = choose_for_stack(
                 epsilon=self.epsilon,
                 num_classes=num_classes,
-                single=own,
+                single=any(each not in STACKED for each in self._models()),
                 rows=rows,
-                columns=shape[1],
+                columns=columns,
             )
         else:
             name, reason = choose(
@@ -460,7 +456,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         shape: Sequence[int],
         most: int = 1,
         named_columns: bool = False,
-        seed: int | None = None,
+        seed: int = 0,
     ) -> TrialConfig:
         changes = fitting.fit_changes(
             method,
@@ -472,5 +468,4 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         )
         changes["performance.device"] = str(self.device).lower()
         settings = {name: of for name, of in (self.settings or {}).items() if name != "models"}
-        seed = self._seed() if seed is None else seed
         return fitting.configured(changes, seed=seed, settings=settings)

@@ -138,7 +138,7 @@ def handed_labels(model: object, *, cloned: bool) -> "FitAccount":
         own = wrapper is model and (
             code.co_name not in _FITS or module.startswith(("labeldp.", "sklearn."))
         )
-        if wrapper is None and module != "__main__" and _is_a_fit(code):
+        if wrapper is None and module != "__main__" and code.co_name in _FITS and _is_method(code):
             _refuse(code.co_qualname)
         if wrapper is not None and not own:
             if type(wrapper) not in _HANDING_ON:
@@ -205,14 +205,14 @@ def _owner(frame: FrameType) -> Any:
         return None
     # Lambdas and decorated methods have other names than their attributes.
     members = (member for each in kind.__mro__ for member in vars(each).values())
-    named = hasattr(kind, code.co_name)
+    named = _is_method(code) and hasattr(kind, code.co_name)
     return first if named or any(getattr(m, "__code__", None) is code for m in members) else None
 
 
-def _is_a_fit(code: CodeType) -> bool:
-    """Whether code is a class's own method of such a name, and no function's."""
+def _is_method(code: CodeType) -> bool:
+    """Whether code is a class's own, and no function's: a user's may be called `fit`, too."""
     inside = code.co_qualname.rpartition(".")[0]
-    return code.co_name in _FITS and bool(inside) and not inside.endswith("<locals>")
+    return bool(inside) and not inside.endswith("<locals>")
 
 
 def _refuse(name: str) -> None:
@@ -365,6 +365,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
     _secret = "label"
     #: A clone may be a wrapper's, which hands it labels in a thread or process of its own.
     _cloned = False
+    _account = FitAccount()  # before the first fit
 
     def __sklearn_clone__(self) -> Any:
         made = super().__sklearn_clone__()
@@ -409,7 +410,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         tokens = self._takes_tokens
         # Before scikit-learn looks at y: what a wrapper made of labels may be none.
         account = handed_tokens() if tokens else handed_labels(self, cloned=self._cloned)
-        account.elsewhere = dict(self._paid_elsewhere())
+        account.elsewhere = dict(self._account.elsewhere)
         account.elsewhere.pop(LEDGER.identity, None)  # what a copy knew of this process
         # Before scikit-learn's own checks, whose messages would quote labels.
         fitting.refuse_unusable(y, amounts=amounts)
@@ -450,6 +451,16 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         everything = account.copies or (every and groups is not None)
         most = None if everything else self.max_labels_per_person
         account.groups = Groups.of(named, count=count, most=most)
+        known = account.rows_of_vault
+        persons = account.groups.persons
+        if known is not None and persons is not None:
+            owners = np.unique(np.stack([known, persons]), axis=1)
+            if owners.shape[1] > len(np.unique(known)):
+                raise ValueError(
+                    "groups names two persons for a row that is given twice, and each would pay "
+                    "for one copy of its label; nothing was released. Name its person each time, "
+                    "groups=names[rows], or leave groups= out: a row then pays for each copy"
+                )
         return account.groups
 
     def _side(
@@ -520,8 +531,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         of the public rows, and releases that are not pure are priced at `delta`.
         """
         side = self._side(account, fingerprint=fingerprint, classes=classes, count=len(labels))
-        persons = account.groups.used
-        secret = SecretLabels(training=labels, num_classes=num_classes, persons=persons)
+        secret = SecretLabels(training=labels, num_classes=num_classes, persons=account.groups.used)
         audit = None
         if self.canaries:
             kinds = 1 if num_classes == 2 else 2  # the memorization attack needs three classes
@@ -532,8 +542,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                     f"{least} canaries prove nothing, and each takes {kinds} of the labels; take "
                     f"{least} to {len(labels) // kinds}, or 0 for no audit"
                 )
-            planted = self.canaries * (kinds - 1)
-            audit = AuditSettings(canaries=planted, coin_canaries=self.canaries)
+            audit = AuditSettings(canaries=self.canaries * (kinds - 1), coin_canaries=self.canaries)
         vault = self._shared()
         # A vault that is not as it was signed is refused here, before a draw. The lock is not held
         # longer: fits of several processes go on side by side.
@@ -667,7 +676,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.three_d_array = True
         tags.input_tags.allow_nan = True
         tags.input_tags.sparse = True
-        tags.input_tags.string = False
         return tags
 
     def _refuse_tokens(self) -> None:
@@ -720,9 +728,6 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         # Columns are found by their names. scikit-learn checks only names that are texts.
         return fitting.used_columns(rows, preprocessing, known=names)
 
-    def _paid_elsewhere(self) -> dict[str, Total]:
-        return self._account.elsewhere if hasattr(self, "_account") else {}
-
     def _of_vault(self) -> Total:
         """Price of all fits with the vault: as of now, or as of the fit where it can't be read."""
         name = self._account.source
@@ -733,7 +738,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         return SharedVault(name).spent(delta=self.delta)
 
     def _total(self) -> Total:
-        if not hasattr(self, "_account"):
+        if "_account" not in vars(self):
             raise AttributeError(
                 "this estimator is not fitted; what a fit paid before it failed counts in its "
                 "vault and in later fits"

@@ -95,11 +95,10 @@ class LabelPrivatePreferences(PaysForLabels):
         sides = _sides(A, B)
         _, found, account = self._checked(_side_by_side(*sides), prefers_a, groups=groups)
         choices = choices_of(found)
-        both: Any = (
-            np.vstack(sides) if not is_table(sides[0]) else pd.concat(sides, ignore_index=True)
-        )
+        tables = is_table(sides[0])
+        both: Any = pd.concat(sides, ignore_index=True) if tables else np.vstack(sides)
         # What is known of X, of which predictions are made, is of one side.
-        account.columns = tuple(map(str, both.columns)) if is_table(both) else ()
+        account.columns = tuple(map(str, both.columns)) if tables else ()
         validate_data(self, both, **(TAKEN if is_matrix(both) else {"skip_check_array": True}))
         data = fitting.number_rows(both, num_classes=2, keep=self.keep or (), own=True)
         functions = rewards.RewardFunctions.learned(data.train_features, epsilon=self.epsilon)

@@ -100,8 +100,7 @@ class LabelPrivateRegressor(RegressorMixin, PaysForLabels):  # type: ignore[misc
                 f"bounds begin at {bounds[0]:g}; the loss 'poisson' takes amounts from 0 on"
             )
         rows_of_x, checked, account = self._checked(X, y, groups=groups, names=rows, amounts=True)
-        amounts = np.asarray(checked, np.float64)
-        levels = to_levels(amounts, bounds=bounds)
+        levels = to_levels(np.asarray(checked, np.float64), bounds=bounds)
         method = chosen_release(
             AmountRelease(self.method),
             epsilon=self.epsilon,

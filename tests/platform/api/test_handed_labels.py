@@ -232,6 +232,14 @@ def test_functions_that_hand_on_other_labels_are_refused() -> None:
         multioutput.ClassifierChain(private(), cv=FOLDS).fit(X, TARGETS)
 
 
+def fit(model: Any, rows: Any, labels: Any) -> Any:
+    return model.fit(rows, labels)
+
+
+def test_a_function_of_the_user_is_no_wrapper_though_it_is_called_fit() -> None:
+    assert fit(private(), X, Y).epsilon_ == 1.0
+
+
 def arrived(monkeypatch: pytest.MonkeyPatch, kind: Any) -> list[tuple[list[Any], list[Any]]]:
     """Collect the rows and labels that reach `fit`, from a wrapper or from nowhere."""
     seen: list[tuple[list[Any], list[Any]]] = []
@@ -386,6 +394,8 @@ def test_a_row_that_is_used_twice_pays_twice() -> None:
         several = LabelPrivateClassifier(method, epsilon=1.0, vault=vault)
         with pytest.raises(ValueError, match="a row is given twice"):
             several.fit(X[twice], vault.tokens[twice])
+    with pytest.raises(ValueError, match="two persons for a row"):
+        model.fit(X[twice], vault.tokens[twice], groups=np.arange(121))
     bags = ensemble.BaggingRegressor(
         regressor(vault=(amounts := SharedVault(labels=AMOUNTS[:, 0]))), n_estimators=1
     )
