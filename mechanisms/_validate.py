@@ -110,7 +110,9 @@ def is_torch(values: ArrayLike) -> bool:
 def as_numpy(values: Any) -> NDArray[Any]:
     """Return `values` as a NumPy array; tensors are detached and brought to the CPU."""
     if is_torch(values):
-        return np.asarray(values.detach().cpu().numpy())
+        values = values.detach().cpu()
+        # NumPy has no bfloat16.
+        return np.asarray(values.float() if str(values.dtype) == "torch.bfloat16" else values)
     return np.asarray(values)
 
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from labeldp.mechanisms._validate import as_numpy
 from labeldp.mechanisms.persons import normal_name
 from labeldp.trainers.data.files import FileRefused, check_unpacked
 
@@ -511,10 +512,8 @@ def array_of(values: Any, *, what: str = "rows") -> NDArray[Any]:
         rows, columns = values.shape
         check_unpacked(f"{what} (sparse, {rows:,} x {columns:,})", 12 * rows * columns)
         values = values.toarray()
-    if hasattr(values, "detach"):  # torch's
-        values = values.detach().cpu()
     try:
-        return np.asarray(values)
+        return as_numpy(values)
     except (TypeError, ValueError) as error:
         raise RowsRefused(
             f"{what} can't be read as an array ({error}); {_AS_IN_TRAINING}"

@@ -316,9 +316,10 @@ def own_rows(
     if isinstance(keep, str):
         raise ValueError(f"keep is {keep!r}; give a list of columns: keep=[{keep!r}]")
     for name in keep:
-        if named is None or name not in named:
+        if named is None or str(name) not in named:
             raise ValueError(f"keep names {name!r}, but X has no such column; leave it out of keep")
-    source = OwnSource(keep=tuple(keep), hold_out=HoldOut.NONE, classes=num_classes, text=text)
+    kept = tuple(map(str, keep))
+    source = OwnSource(keep=kept, hold_out=HoldOut.NONE, classes=num_classes, text=text)
     labels = np.zeros(np.shape(rows)[0], dtype=np.int64)
     return _splits_of(OwnRows(features=features, labels=labels), source, where="X")
 

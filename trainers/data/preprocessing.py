@@ -333,7 +333,7 @@ class Numbers(Step):
         with np.errstate(over="ignore", invalid="ignore"):
             mean = train.mean(axis=0, dtype=np.float64)
             squares = sum(((rows - mean) ** 2).sum(axis=0) for rows in chunks(train))
-            std = np.sqrt(squares / len(train))
+            std = np.sqrt(squares / len(train), dtype=np.float64)
         for place in np.flatnonzero(~np.isfinite(std)):
             refuse_infinite(train, what="training features", names=names)
             named = column_of(place, names)

@@ -190,7 +190,7 @@ def test_a_saved_model_predicts_classes_of_their_own_type(classes: NDArray[Any])
     labels = classes[(X[:, 7] > 4).astype(int)]
     model = LabelPrivateClassifier(
         "subset", epsilon=20.0, classes=classes, estimator=GaussianNB(), vault=SharedVault()
-    ).fit(X, labels)
+    ).fit(X.astype(np.longdouble), labels)  # numbers that no model's file holds
     model.save("model")
     predicted, kept = model.predict(X), load_model("model").predict(X)
     assert kept.dtype == predicted.dtype and np.array_equal(kept, predicted)
@@ -276,6 +276,8 @@ def test_tensors_are_rows() -> None:
     model = LabelPrivateClassifier("subset", epsilon=20.0, classes=3, estimator=GaussianNB())
     model.set_params(vault=SharedVault()).fit(torch.tensor(X), Y)
     assert np.array_equal(model.predict(torch.tensor(X)), model.predict(X))
+    halves = torch.tensor(X).bfloat16()  # of which NumPy has no such numbers
+    assert np.array_equal(model.predict(halves), model.predict(halves.double().numpy()))
 
 
 def test_a_refused_fit_leaves_nothing_in_its_vault() -> None:
