@@ -214,7 +214,7 @@ def load_sweep(path: str, *, allow_code: str | None = None) -> Sweep:
     if "STUDY" in found:
         raise ConfigurationError(
             f"{path} is a study, not a sweep: it has no trials to plan; "
-            f"`python {shlex.quote(path)} --smoke` runs it at its small size, --help shows the rest"
+            f"`labeldp sweep {shlex.quote(path)} --smoke` runs it small, --help shows the rest"
         )
     raise ConfigurationError(f"{path} defines no SWEEP; see sweeps/quickstart.py for one")
 

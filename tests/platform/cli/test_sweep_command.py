@@ -220,9 +220,9 @@ def test_files_that_hold_no_sweep_are_named(tmp_path: Path) -> None:
         assert message in refusal("plan", "broken.py")
     (tmp_path / "broken.py").write_text("SWEEP = 3")
     assert "runs no sweep and defines no SWEEP" in refusal("sweep", "broken.py")
-    study = str(SWEEPS / "vote_leakage.py")
-    said = f"a study, not a sweep: it has no trials to plan; `python {study} --smoke`"
-    assert said in refusal("plan", study)
+    for study in ("vote_leakage", str(SWEEPS / "vote_leakage.py")):
+        said = f"a study, not a sweep: it has no trials to plan; `labeldp sweep {study} --smoke`"
+        assert said in refusal("plan", study)
 
 
 def test_a_budget_that_all_but_the_baseline_fits() -> None:
