@@ -332,7 +332,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         self.model_ = fitted
         self.models_ = fitted.models
         self.classes_ = fitted.classes
-        self.method_ = fitted.origin.method
+        self.method_ = self.ledger_[0].mechanism
         self.method_reason_ = "chosen by the request"
         self.epsilon_ = fitted.origin.epsilon
         self.delta_ = fitted.origin.delta

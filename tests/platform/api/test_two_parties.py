@@ -67,6 +67,7 @@ def test_one_folder_each_way_gives_a_model(method: str) -> None:
     learner = LabelPrivateClassifier(random_state=0).fit_release(features, "release")
     assert (learner.epsilon_, list(learner.classes_)) == (found.epsilon, ["no", "yes"])
     assert "epsilon 3" in learner.guarantee_ and "what else their owner" in learner.guarantee_
+    assert learner.summary_.startswith(f"released {learner.ledger_[0].mechanism}: chosen by")
     assert roc_auc_score(truth, learner.predict_proba(features.drop(columns="id"))[:, 1]) > 0.9
     assert bool(learner.models_) == ("linear, penalty" in learner.summary_) == (method != "moments")
     with pytest.raises(ValueError, match="3,000 ids are in several releases"):
