@@ -503,11 +503,13 @@ class VoteJournal:
         self._votes.clear()
         for path in self.folder.glob("*.npz"):
             try:
-                with open_regular(path) as file, np.load(file, allow_pickle=False) as kept:
+                with open_regular(path) as file:
+                    content = io.BytesIO(file.read())  # a place before its start is a ValueError
+                with np.load(content, allow_pickle=False) as kept:
                     if kept["key"] == self.folder.name:  # votes of this ensemble
                         pairs = zip(kept["teachers"].tolist(), kept["votes"], strict=True)
                         self._votes.update(pairs)
-            except (BadZipFile, EOFError, KeyError, ValueError):
+            except (BadZipFile, EOFError, KeyError, RuntimeError, ValueError):
                 continue
 
 

@@ -500,12 +500,19 @@ def test_votes_come_back_in_order_whatever_the_order_of_writing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("cut", [0, 1, 5, 60, 200, 500])
-def test_a_damaged_file_is_dropped_and_the_rest_kept(cut: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("beside", "place"),
+    [(VOTES[2].tobytes(), 0), (b"PK\1\2", 8), (b"PK\1\2", 10), (b"PK\5\6", 18)],
+    ids=["vote", "encrypted", "compressed", "before the start"],
+)
+def test_a_damaged_file_is_dropped_and_the_rest_kept(
+    beside: bytes, place: int, cut: int, tmp_path: Path
+) -> None:
     folder = tmp_path / "v"
     fill(folder, [0, 1], [2, 3])
     path = folder / "2.npz"
     content = bytearray(path.read_bytes())
-    content[content.index(VOTES[2].tobytes())] ^= not cut  # a bit that flipped
+    content[content.index(beside) + place] ^= not cut  # a bit that flipped
     path.write_bytes(content[: len(content) - cut])
     assert a_journal(folder).finished == {0, 1}
     journal = fill(folder, [2, 3], [4, 5])
