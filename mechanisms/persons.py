@@ -33,6 +33,7 @@ from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.amounts import AmountSums
 from labeldp.mechanisms.label_moments import ROUNDING, LabelMoments
+from labeldp.mechanisms.ledger import Priced
 from labeldp.mechanisms.randomness import LATTICE
 
 Persons = NDArray[np.intp]
@@ -243,6 +244,23 @@ def _lengths(weights: NDArray[Any], persons: Persons) -> NDArray[np.float64]:
     return found
 
 
+def event_of_several(price: Priced, count: int) -> Event:
+    """Return what a release costs `count` of its labels together, however it uses them.
+
+    Group privacy: the labels change one after another. A release that reveals no more than a
+    Gaussian one of multiplier m then reveals no more than one of m / `count` (Dong, Roth and Su,
+    "Gaussian differential privacy", 2022, Theorem 2.14). Of others no bound is known.
+    """
+    event = price.event
+    if count == 1:
+        return event
+    if isinstance(event, PureEvent) and not price.failure_probability:
+        return PureEvent(epsilon=count * event.epsilon)
+    if isinstance(event, GaussianEvent) and not price.failure_probability:
+        return GaussianEvent(noise_multiplier=event.noise_multiplier / count)
+    return PureEvent(epsilon=math.inf)
+
+
 def event_of_persons(mechanism: Any, persons: Persons, public: Sequence[NDArray[Any]]) -> Event:
     """Return what a release costs each person, whose rows are those of `persons` [N].
 
@@ -262,9 +280,8 @@ def event_of_persons(mechanism: Any, persons: Persons, public: Sequence[NDArray[
                 "1; shorten them by shares_of_persons before the release"
             )
         return event
-    # Group privacy: labels of a person changed one after another.
     if isinstance(event, PureEvent) and not mechanism.failure_probability:
-        return PureEvent(epsilon=most * event.epsilon)
+        return event_of_several(mechanism, most)
     # Independent changes add up in squares.
     if isinstance(mechanism, GaussianNoise):  # on each label by itself
         return GaussianEvent(noise_multiplier=event.noise_multiplier / math.sqrt(most))  # type: ignore[union-attr]

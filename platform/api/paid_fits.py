@@ -574,6 +574,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
             if self.vault is not None:
                 with vault.alone():  # signs its ledger
                     account.vault_total = vault.spent(delta=self.delta)
+                LEDGER.of_vaults[vault.name] = account.vault_total
         new = len(fit_labels.new_charges())
         if before > 0 and new:
             total = account.all_paid(account.vault_total, delta=self.delta)
@@ -729,13 +730,15 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         return fitting.used_columns(rows, preprocessing, known=names)
 
     def _of_vault(self) -> Total:
-        """Price of all fits with the vault: as of now, or as of the fit where it can't be read."""
-        name = self._account.source
-        if isinstance(self.vault, SharedVault) and self.vault.name == name:
+        """Price of all fits with the vault: as of now, or of the last fit where it is gone."""
+        account = self._account
+        name = account.source
+        there = not account.on_disk or Path(str(name)).is_dir()
+        if there and isinstance(self.vault, SharedVault) and self.vault.name == name:
             return self.vault.spent(delta=self.delta)
-        if name is None or not Path(name).is_dir():
-            return self._account.vault_total
-        return SharedVault(name).spent(delta=self.delta)
+        if there and account.on_disk:
+            return SharedVault(name).spent(delta=self.delta)
+        return account.vault_total.at_least(LEDGER.of_vaults.get(str(name), Total()))
 
     def _total(self) -> Total:
         if "_account" not in vars(self):

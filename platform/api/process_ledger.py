@@ -34,8 +34,8 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from labeldp.mechanisms.ledger import PrivacyLedger, Total, all_pure, total_of_prices
-from labeldp.mechanisms.persons import Persons, normal_name
+from labeldp.mechanisms.ledger import PrivacyLedger, Total, total_of_prices
+from labeldp.mechanisms.persons import Persons, event_of_several, normal_name
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.report.wording import price, what_of
@@ -123,12 +123,11 @@ class People:
             persons=None if self.persons is None else self.persons[places],
         )
 
-    def times_in(self, fit: "People") -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def times_in(self, fit: "People") -> NDArray[np.int64]:
         """Return how often each of these labels, or persons, may have been in a fit [N or P].
 
         A label was in it if its row or its name was. A person was in it once under its own name,
-        and once with each row that was there under another one, or without a name: the second
-        array is of these alone.
+        and once with each row that was there under another one, or without a name.
         """
         both = False
         named = np.zeros(len(self.rows), dtype=bool)
@@ -139,12 +138,11 @@ class People:
         unknown = (self.unknown or fit.unknown) and not both
         found = np.full(len(self.rows), True) if unknown else np.isin(self.rows, fit.rows)
         if self.persons is None:
-            return (found | named).astype(np.int64), np.zeros(len(found), dtype=np.int64)
+            return (found | named).astype(np.int64)
         if both and fit.persons is not None:
             found &= ~np.isin(self.pairs, fit.pairs)
         under_own_name = np.bincount(self.persons, weights=named) > 0
-        apart = np.bincount(self.persons, weights=found).astype(np.int64)
-        return apart + under_own_name, apart
+        return np.bincount(self.persons, weights=found).astype(np.int64) + under_own_name
 
 
 class ProcessLedger:
@@ -152,11 +150,13 @@ class ProcessLedger:
 
     Attributes:
         sent: Whether an estimator that counts here was pickled for a worker.
+        of_vaults: Price of all fits with a vault, by its name, when a fit here last read it.
     """
 
     def __init__(self) -> None:
         self.process = os.getpid()
         self.sent = False
+        self.of_vaults: dict[str, Total] = {}
         self._token = secrets.token_hex(8)
         #: By their key: people, and their charges with the vault that has these lines too.
         self._fits: dict[bytes, tuple[People, list[tuple[Charge, str | None]]]] = {}
@@ -174,32 +174,26 @@ class ProcessLedger:
     def total(self, people: People, *, delta: float, without: str | None = None) -> Total:
         """Return the largest price among these people, over all fits of this process.
 
-        Lines of the vault `without` are left out; `delta` is for charges that are not pure. What
-        other fits took of a person's labels one by one adds up over its rows. That holds for pure
-        releases; of others, more than one may reveal any multiple, and the total is infinite.
+        Lines of the vault `without` are left out; `delta` is for charges that are not pure. A fit
+        that took a person's labels one by one is charged for all of them together.
         """
         payers = len(people.rows) if people.persons is None else people.persons.max() + 1
         ledger = PrivacyLedger(num_labels=int(payers))
-        one_by_one = np.zeros(int(payers), dtype=np.int64)
         seeded = False
         with self._lock:
             # Copied under the lock, and priced without it: other threads fit meanwhile.
             fits = [(paying, list(lines)) for paying, lines in self._fits.values()]
         for paying, lines in fits:
             charges = [line for line, source in lines if source is None or source != without]
-            times, apart = people.times_in(paying)
+            times = people.times_in(paying)
             if not charges or not times.any():
                 continue
-            one_by_one += apart * sum(not all_pure([charge.event]) for charge in charges)
             seeded |= any(charge.noise is NoiseKind.SEEDED for charge in charges)
-            for again in range(times.max()):
-                ledger.add_failures(charges)
-                paid = None if times.min() > again else np.flatnonzero(times > again)
+            ledger.add_failures(charges)
+            for count in np.unique(times[times > 0]).tolist():
+                paid = None if (times == count).all() else np.flatnonzero(times == count)
                 for charge in charges:
-                    ledger.charge(charge.event, indices=paid)
-        # Group privacy of releases that are not pure has no bound by epsilon and delta alone.
-        if one_by_one.max() > 1:
-            return Total(epsilon=math.inf, delta=delta, seeded=seeded)
+                    ledger.charge(event_of_several(charge, count), indices=paid)
         epsilon, at = ledger.total(delta=delta)
         return Total(epsilon=epsilon, delta=at, seeded=seeded)
 
@@ -234,6 +228,7 @@ def row_digests(rows: Any) -> Digests:
     if hasattr(rows, "tocsr"):  # a zero adds nothing
         # By value: a sparse row and a dense one with the same numbers are one person's.
         cells = rows.tocsr().tocoo()
+        cells.sum_duplicates()
         found = np.zeros(rows.shape[0], dtype=np.uint64)
         np.add.at(found, cells.row, _of_numbers(cells.data))
         return found
@@ -276,7 +271,8 @@ def _spelled(value: object) -> str | float:
         value = pd.Timestamp(value)
     text = unicodedata.normalize("NFKC", " ".join(str(value).split())).removesuffix(" 00:00:00")
     try:
-        return float(value if isinstance(value, Real | Decimal | np.bool_) else text)
+        number = {"true": True, "false": False}.get(text.lower(), text)
+        return float(value if isinstance(value, Real | Decimal | np.bool_) else number)
     except ValueError:
         return text
 

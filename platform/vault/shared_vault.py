@@ -32,7 +32,7 @@ from scipy.sparse.csgraph import connected_components
 
 from labeldp.mechanisms.accounting import USUAL_DELTA
 from labeldp.mechanisms.ledger import PrivacyLedger, Total
-from labeldp.mechanisms.persons import Groups, normal_name
+from labeldp.mechanisms.persons import Groups, event_of_several, normal_name
 from labeldp.mechanisms.randomness import NoiseKind, NoiseSource, SeededNoise
 from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels, ReleaseStore
 from labeldp.platform.records.results import lasting
@@ -618,9 +618,10 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
         for charge in charges:
             paying = apart if charge.indices is None else apart[charge.indices]
             times = np.bincount(persons[np.unique(paying)], minlength=len(everybody))[person_of]
-            # A person of several names pays as often as it may have been in the release.
-            for again in range(times.max(initial=0)):
-                ledger.charge(charge.event, indices=np.flatnonzero(times > again))
+            # A person of several names pays for all of its labels that may be in the release.
+            for count in np.unique(times[times > 0]).tolist():
+                event = event_of_several(charge, count)
+                ledger.charge(event, indices=np.flatnonzero(times == count))
     return ledger, everybody
 
 

@@ -1,9 +1,11 @@
 """process_ledger: the same rows by their values, in tables of any kind."""
 
 import datetime
+import shutil
 import unicodedata
 from collections.abc import Callable
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,14 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from labeldp import LabelPrivateClassifier, SharedVault
+from labeldp.mechanisms.accounting import (
+    Event,
+    GaussianEvent,
+    PureEvent,
+    RenyiEvent,
+    epsilon_of,
+)
+from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.api import paid_fits
 from labeldp.platform.api.process_ledger import People, ProcessLedger, row_digests
 
@@ -21,6 +31,7 @@ NUMBERS = pd.DataFrame(np.random.default_rng(0).integers(-3, 4, size=(50, 4)), c
 PLACES = pd.Series(["Zürich", "Bern", "São Paulo", None, "7"] * 10)
 DAYS = pd.Series(pd.date_range("2020-02-28", periods=50))
 HOLES = NUMBERS.astype(float).mask(NUMBERS == 3)
+EIGHTS = np.arange(0, 401, 8)
 AGAIN: dict[str, tuple[Any, Any]] = {
     "order of columns": (NUMBERS, NUMBERS[list("dbca")]),
     "names of columns": (NUMBERS, NUMBERS.rename(columns=str.upper)),
@@ -40,9 +51,17 @@ AGAIN: dict[str, tuple[Any, Any]] = {
     "sparse columns": (NUMBERS, NUMBERS.astype(pd.SparseDtype("int64", 0))),
     "bits of NaN": (HOLES.to_numpy(), -HOLES.abs().to_numpy() * np.sign(-HOLES.to_numpy())),
     "-0": (NUMBERS, NUMBERS.astype(float).replace(0.0, -0.0)),
+    "sparse in halves": (
+        NUMBERS.to_numpy(),
+        csr_matrix(
+            (np.repeat(NUMBERS.to_numpy() / 2, 2), np.tile(np.arange(4).repeat(2), 50), EIGHTS)
+        ),
+    ),
     "truth": (NUMBERS > 0, (NUMBERS > 0).astype(int)),
     "truth as objects": (NUMBERS > 0, (NUMBERS > 0).astype(object)),
     "truth that may be missing": (NUMBERS > 0, (NUMBERS > 0).astype("boolean")),
+    "truth as text": (NUMBERS > 0, (NUMBERS > 0).astype(str)),
+    "truth as JSON": (NUMBERS > 0, (NUMBERS > 0).astype(str).map(str.lower)),
     "text as categories": (PLACES, PLACES.astype("category")),
     "text in Arrow": (PLACES, PLACES.astype("string[pyarrow]")),
     "Unicode": (PLACES, PLACES.map(lambda t: unicodedata.normalize("NFD", t), "ignore")),
@@ -131,3 +150,35 @@ def test_a_name_is_one_person_however_it_is_written(second: str) -> None:
         names = [spelling.format(500 + number) for number in range(60)]
         model = fitted(rows, **{argument: names})
     assert model.total_epsilon_ == 2.0
+
+
+@pytest.mark.parametrize(
+    ("alone", "together"),
+    [
+        (PureEvent(epsilon=0.01), PureEvent(epsilon=0.9)),
+        (GaussianEvent(noise_multiplier=90.0), GaussianEvent(noise_multiplier=1.0)),
+        (RenyiEvent(orders=(2.0,), rdp=(0.1,)), PureEvent(epsilon=np.inf)),
+    ],
+)
+def test_labels_that_a_fit_took_one_by_one_are_charged_to_their_person_together(
+    alone: Event, together: Event
+) -> None:
+    rows = np.arange(100, dtype=np.uint64)
+    charge = Charge(key="9a", event=alone, indices=None, mechanism={}, failure_probability=0.0)
+    ledger = ProcessLedger()
+    ledger.add([charge], People(rows=rows), source=None)
+    people = People(rows=rows, persons=np.repeat([0, 1], [90, 10]))
+    expected = epsilon_of([together], delta=1e-5)
+    assert ledger.total(people, delta=1e-5).epsilon == pytest.approx(expected)
+
+
+@pytest.mark.filterwarnings("ignore::labeldp.PrivacyAddsUp")
+@pytest.mark.parametrize("of", [Path, SharedVault])
+def test_a_total_stays_when_its_vault_is_gone(of: Any, tmp_path: Path) -> None:
+    vault = of(tmp_path / "vault")
+    rows = np.random.default_rng(4).normal(size=(60, 3))
+    first, other = (fitted(rows, vault, rows=np.arange(60) + start) for start in (0, 100))
+    assert first.total_epsilon_ == 2.0 == other.total_epsilon_
+    shutil.rmtree(tmp_path / "vault")
+    assert first.total_epsilon_ == 2.0 == other.total_epsilon_
+    assert first.set_params(vault=None).total_epsilon_ == 2.0

@@ -20,11 +20,12 @@ import torch
 from filelock import FileLock
 from numpy.typing import NDArray
 
+from labeldp.mechanisms.accounting import GaussianEvent, gaussian_epsilon
 from labeldp.mechanisms.additive_noise import GaussianNoise
 from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import RandomizedResponse
 from labeldp.mechanisms.randomness import NoiseSource, OsEntropy, SecureEntropy, SeededNoise
-from labeldp.mechanisms.release_store import MemoryStore, OtherLabels
+from labeldp.mechanisms.release_store import Charge, MemoryStore, OtherLabels
 from labeldp.mechanisms.vault import LabelVault, Release
 from labeldp.platform.report.ledger import ledger_report
 from labeldp.platform.settings.configuration import AuditSettings
@@ -188,6 +189,12 @@ def test_a_person_pays_for_each_name_in_a_fit(shared: SharedVault) -> None:
     # Equal features of others do not change that.
     ask(shared, rows="third", people=list("abrstq"), values=[0, 1, 20, 20, 21, 22])
     assert shared.epsilon() == 5.0
+    # Two of its labels move a sum twice as far as one.
+    event = GaussianEvent(noise_multiplier=4.0)
+    sums = Charge(key="a", event=event, indices=None, mechanism={}, failure_probability=0.0)
+    paid = [(side, [sums]) for side, _ in shared._paid() if side.rows != "third"]
+    expected = gaussian_epsilon(noise_multiplier=4 / np.sqrt(2**2 + 1), delta=1e-5)
+    assert joint_ledger(paid)[0].epsilon(delta=1e-5) == pytest.approx(expected)
     with pytest.raises(ValueError, match="names one label twice"):
         ask(shared, rows="fourth", people=["7", "07", *"abcd"], values=range(6))
 
