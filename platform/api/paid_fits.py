@@ -575,12 +575,12 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
                 with vault.alone():  # signs its ledger
                     account.vault_total = vault.spent(delta=self.delta)
                 LEDGER.of_vaults[vault.name] = account.vault_total
-        new = len(fit_labels.new_charges())
+        new = {charge.key for charge in fit_labels.new_charges()}
         if before > 0 and new:
             total = account.all_paid(account.vault_total, delta=self.delta)
             told = (
                 f"labels of these rows or this vault had paid epsilon {shown(before)} before, and "
-                f"with this fit's {new} new release(s) the label that paid most has paid "
+                f"with this fit's {len(new)} new release(s) the label that paid most has paid "
                 f"{shown(total.epsilon)} at delta {shown(total.delta)}"
             )
             account.told.append((told, PrivacyAddsUp))
@@ -589,7 +589,7 @@ class PaysForLabels(BaseEstimator):  # type: ignore[misc]
         payers = fit_labels.home.num_people()
         line = partial(line_of, num_labels=payers, delta=delta, unit=account.unit)
         self.ledger_: list[PaidRelease] = [
-            line(charge, new=fit_labels.is_new(charge)) for charge in fit_labels.charges()
+            line(charge, new=charge.key in new) for charge in fit_labels.charges()
         ]
         concern = concern_of_delta(self.delta_, payers=payers, unit=account.unit)
         if concern is not None:

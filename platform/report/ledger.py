@@ -37,6 +37,7 @@ from labeldp.mechanisms.ledger import (
     stated,
     total_of_prices,
 )
+from labeldp.mechanisms.persons import event_of_several
 from labeldp.mechanisms.randomness import NoiseKind
 from labeldp.mechanisms.release_store import is_of, write_event
 from labeldp.mechanisms.vault import Charge
@@ -47,7 +48,7 @@ from labeldp.platform.records.results import (
     read_results,
 )
 from labeldp.platform.report.wording import RELEASES, counted, price, what_of
-from labeldp.platform.vault.shared_vault import joint_ledger, kept_fits, lost_fits
+from labeldp.platform.vault.shared_vault import joint_ledger, kept_fits, labels_of_one, lost_fits
 from labeldp.platform.vault.vault_store import KeptLedger, read_ledger
 
 #: Combinations of histories that are distinguished; beyond, every label is charged with every line.
@@ -130,13 +131,15 @@ class FolderLedger(KeptResults):
     """A results folder with all lines of its ledger, in the order in which they were charged.
 
     Epsilon is stated at `delta` where releases are not pure. `problems` are signs of missing lines;
-    `kept` is the vault's store as it was read.
+    `kept` is the vault's store as it was read. A release is of `several` labels of one person, at
+    most: a fit of a shared vault may have known somebody by several names.
     """
 
     delta: float
     lines: tuple[LedgerLine, ...]
     problems: tuple[str, ...]
     kept: KeptLedger
+    several: int = 1
 
     @cached_property
     def sums(self) -> dict[tuple[frozenset[str], float], Total]:
@@ -168,8 +171,9 @@ class FolderLedger(KeptResults):
         return self.learns and (identity.learned_releases is not False or not identity.num_labels)
 
     def charges(self, *, copied: bool = False) -> list[Charge]:
-        """Return the charges, without those of an earlier copy or with them."""
-        return [line.charge for line in self.lines if copied or not line.repeats]
+        """Return the charges to a person, without those of an earlier copy or with them."""
+        charges = (line.charge for line in self.lines if copied or not line.repeats)
+        return [replace(each, event=event_of_several(each, self.several)) for each in charges]
 
     @property
     def is_planned(self) -> bool:
@@ -537,7 +541,16 @@ def ledger_report(folders: Sequence[str], *, delta: float | None = None) -> dict
     if delta is not None:
         _validate.delta(delta)
     places = {place.resolve(): place for each in folders for place in _results_in(Path(each))}
-    found, notes = _copies_marked(read_folder(each, delta=delta) for each in places.values())
+    alone = Path(folders[0])
+    is_vault = (alone / "fits").is_dir() and not (alone / "sweep.json").exists()
+    read = [read_folder(each, delta=delta) for each in places.values()]
+    if len(folders) > 1 or not is_vault:  # by position, which knows no names
+        several = dict[Path, int]()
+        fits = (folder.path for folder in read if (folder.path / "fit.json").exists())
+        for vault in {fit.parent.parent for fit in fits}:
+            several |= labels_of_one(vault)
+        read = [replace(folder, several=several.get(folder.path, 1)) for folder in read]
+    found, notes = _copies_marked(read)
     # One delta for all: epsilons at different deltas can't be added.
     at = max(folder.delta for folder in found) if delta is None else delta
     groups = _groups(found)
@@ -558,8 +571,6 @@ def ledger_report(folders: Sequence[str], *, delta: float | None = None) -> dict
         notes.append("THIS LEDGER IS NOT WHOLE, and its sums are too low:")
         notes += [f"- {problem}" for problem in problems]
     group_of = {folder.path: number for number, group in enumerate(groups) for folder in group}
-    alone = Path(folders[0])
-    is_vault = (alone / "fits").is_dir() and not (alone / "sweep.json").exists()
     by_name = len(folders) == 1 and is_vault and not problems
     return {
         "ok": not problems,

@@ -557,6 +557,16 @@ def kept_fits(folder: Path) -> list[tuple[PublicSide, KeptLedger]]:
     return sorted((fit for fit in fits if fit[1].charges), key=lambda fit: fit[1].charges[0].made)
 
 
+def labels_of_one(vault: Path) -> dict[Path, int]:
+    """Return the most labels of one person in a release of each fit, by the names in a vault."""
+    fits = [fit for fit in kept_fits(vault) if fit[0].people is not None]
+    *_, places = _persons_of([side for side, _ in fits])
+    return {
+        kept.path.parent: int(np.bincount(persons).max())
+        for (_, kept), (_, persons) in zip(fits, places, strict=True)
+    }
+
+
 def names_in(folder: Path) -> tuple[list[str], NDArray[np.uint64]]:
     """Return the names of all people of a folder that may be a vault on disk, and their values."""
     people, values = (
@@ -584,7 +594,31 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
 
     It has one label, anybody's, where no fit names its people.
     """
-    named = [side for side, _ in paid if side.people is not None]
+    named = [(side, charges) for side, charges in paid if side.people is not None]
+    everybody, person_of, places = _persons_of([side for side, _ in named])
+    ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
+    for side, charges in paid:
+        if side.people is None:
+            ledger.include(charges, num_labels=side.num_labels)
+    for (_, charges), (apart, persons) in zip(named, places, strict=True):
+        ledger.add_failures(charges)
+        for charge in charges:
+            paying = apart if charge.indices is None else apart[charge.indices]
+            times = np.bincount(persons[np.unique(paying)], minlength=len(everybody))[person_of]
+            # A person of several names pays for all of its labels that may be in the release.
+            for count in np.unique(times[times > 0]).tolist():
+                event = event_of_several(charge, count)
+                ledger.charge(event, indices=np.flatnonzero(times == count))
+    return ledger, everybody
+
+
+def _persons_of(
+    named: Sequence[PublicSide],
+) -> tuple[NDArray[np.str_], NDArray[np.intp], list[tuple[NDArray[np.intp], NDArray[np.intp]]]]:
+    """Return all names of fits that name people, each name's person, and the persons of each fit.
+
+    A fit has the number of each label [N], which equal features share, and each number's person.
+    """
     names = [np.empty(0, dtype=str), *(side.names for side in named)]
     # Sorted, so that `searchsorted` finds the number of each name.
     everybody = np.unique(np.concatenate(names))
@@ -602,12 +636,8 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
     if with_values:
         people, values = map(np.concatenate, zip(*with_values, strict=True))
         person_of = _joined(people, values, count=len(everybody))
-    ledger = PrivacyLedger(num_labels=max(len(everybody), 1))
-    for side, charges in paid:
-        if side.people is None:
-            ledger.include(charges, num_labels=side.num_labels)
-            continue
-        ledger.add_failures(charges)
+    places = []
+    for side in named:
         # A person under several names of one fit has paid under each. But names with equal values
         # in it are several people's, only one of whom is this person.
         apart = np.arange(side.num_labels)
@@ -615,14 +645,8 @@ def joint_ledger(paid: Sequence[_Paid]) -> tuple[PrivacyLedger, NDArray[np.str_]
             apart = _joined(side.values[1].astype(np.intp), side.values[0], count=side.num_labels)
         persons = np.empty(apart.max() + 1, dtype=np.intp)
         persons[apart] = person_of[np.searchsorted(everybody, side.names)]
-        for charge in charges:
-            paying = apart if charge.indices is None else apart[charge.indices]
-            times = np.bincount(persons[np.unique(paying)], minlength=len(everybody))[person_of]
-            # A person of several names pays for all of its labels that may be in the release.
-            for count in np.unique(times[times > 0]).tolist():
-                event = event_of_several(charge, count)
-                ledger.charge(event, indices=np.flatnonzero(times == count))
-    return ledger, everybody
+        places.append((apart, persons))
+    return everybody, person_of, places
 
 
 def _joined(
@@ -724,11 +748,7 @@ class FitLabels(TrialLabels):
 
     def new_charges(self) -> list[Charge]:
         """Return the lines of the ledger that this fit added."""
-        return [charge for charge in self.home.ledger() if self.is_new(charge)]
-
-    def is_new(self, charge: Charge) -> bool:
-        """Whether this fit paid for a release, and no earlier one."""
-        return charge.key not in self._charged_before
+        return [each for each in self.home.ledger() if each.key not in self._charged_before]
 
     def figures(
         self, probabilities: Callable[[NDArray[np.intp]], NDArray[np.float32]], *, delta: float

@@ -16,13 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 
 from labeldp import LabelPrivateClassifier, SharedVault
-from labeldp.mechanisms.accounting import (
-    Event,
-    GaussianEvent,
-    PureEvent,
-    RenyiEvent,
-    epsilon_of,
-)
+from labeldp.mechanisms.accounting import Event, GaussianEvent, PureEvent, RenyiEvent, epsilon_of
 from labeldp.mechanisms.release_store import Charge
 from labeldp.platform.api import paid_fits
 from labeldp.platform.api.process_ledger import People, ProcessLedger, row_digests

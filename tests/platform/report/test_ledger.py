@@ -496,6 +496,25 @@ def test_a_vault_of_fits_is_read_as_well(tmp_path: Path) -> None:
     assert not account(tmp_path / "vault")["ok"]
 
 
+def test_a_vault_among_folders_charges_a_person_under_all_names(tmp_path: Path) -> None:
+    place = tmp_path / "fits"  # a name that folders of vaults have, too
+    shared = SharedVault(place / "vault")
+    for people, values in ((["a", "b"], [0, 1]), (["a", "c"], [1, 2])):
+        side = PublicSide(
+            rows=people[1],
+            classes="[0, 1]",
+            num_labels=2,
+            people=np.array(people),
+            values=np.array([values, [0, 1]], dtype=np.uint64),
+        )
+        vault = LabelVault(labels=[0, 1], num_classes=2, store=shared.store(side))
+        vault.release(GaussianNoise(noise_std=4.0, num_classes=2))
+    by_name = account(place / "vault")["epsilon"]
+    assert account(place)["epsilon"] == by_name == pytest.approx(shared.epsilon())
+    a_folder(place / "sweep", releases=[LAPLACE])
+    assert account(place)["epsilon"] == pytest.approx(2.0 + by_name)
+
+
 def test_every_line_is_listed(tmp_path: Path) -> None:
     a_folder(tmp_path, releases=[LAPLACE], readers=2)
     a_vault(tmp_path).release(NoNoise(num_classes=10))
