@@ -233,8 +233,8 @@ def _log_of_pairs(rows: NDArray[np.float64], pairs: NDArray[Any]) -> NDArray[np.
 def _lower_bound(canaries: int, guesses: int, correct: int, delta: float, error: float) -> float:
     if correct == 0:
         return 0.0
-    # delta = 0: Pr[Bin(R, q) >= correct] = error solved for q (Clopper and Pearson's lower end)
-    success = float(betaincinv(correct, guesses - correct + 1, error))
+    # delta = 0: Pr[Bin(R, q) >= correct] = error, the lower q (Clopper and Pearson), less than 1
+    success = min(betaincinv(correct, guesses - correct + 1, error), math.nextafter(1.0, 0.0))
     high = max(0.0, math.log(success / (1 - success)))
     if delta == 0 or high == 0:
         return high

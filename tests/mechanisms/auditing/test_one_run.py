@@ -28,6 +28,12 @@ def test_ceilings(canaries: int, ceiling: float) -> None:
     assert needed == canaries
 
 
+def test_a_bound_is_finite_where_the_chance_of_success_rounds_to_one() -> None:
+    sure: dict[str, Any] = {"guesses": 40, "correct": 40, "confidence": 1e-300}
+    assert 35 < one_run_lower_bound(canaries=100, **sure) < 37
+    assert 35 < one_run_ceiling(canaries=10**23) < 37
+
+
 @pytest.mark.parametrize("delta", [0.0, 1e-6, 1e-4])
 @pytest.mark.parametrize(("guesses", "correct"), [(50, 50), (400, 300), (300, 160), (200, 60)])
 def test_against_the_theorem_summed_naively(guesses: int, correct: int, delta: float) -> None:
