@@ -54,7 +54,7 @@ from labeldp.platform.settings.sweep import (
     variants_of,
 )
 from labeldp.trainers.base import allowed, fields_of, near_miss
-from labeldp.trainers.data.files import FileRefused, read_bytes
+from labeldp.trainers.data.files import read_bytes
 from labeldp.trainers.settings.training import BESIDE, here_too, is_address
 
 #: The sweeps that come with labeldp.
@@ -177,8 +177,6 @@ def sweep_file(name: str) -> Path:
             raise ValueError("its name does not end in .py or .yaml")
         if file.suffix == ".py":
             read_bytes(file)
-    except FileRefused as error:
-        raise ConfigurationError(f"{error}, one of sweeps/*.py") from error
     except (OSError, ValueError) as error:
         why = getattr(error, "strerror", None) or error
         raise ConfigurationError(
@@ -242,7 +240,7 @@ def merged(
         if not isinstance(value, Axis):
             given[key] = each_text(value, lambda text, _: text.replace("${", f"{_LITERAL}{{"))
     with naming(places):
-        resolved = _resolved(given, places) if files else {}
+        resolved = _resolved(given) if files else {}
         _refuse_code(resolved, allow_code=allow_code, typed=overrides)
         values = _settings(resolved)
     for key in _list_keys() & values.keys():
@@ -327,7 +325,7 @@ def _marked(text: str, place: str) -> str:
     return _REFERENCE.sub(mark, text)
 
 
-def _resolved(values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+def _resolved(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return values by dotted key as a nested mapping, without references between them."""
     from omegaconf import OmegaConf  # takes a quarter of a second, which --help does without
     from omegaconf.errors import OmegaConfBaseException
@@ -343,7 +341,7 @@ def _resolved(values: Mapping[str, Any], places: Mapping[str, str]) -> dict[str,
         why = str(error).partition("\n")[0]
         if "ecursi" in why:
             why = "its references go in a circle; write one of the values"
-        raise ConfigurationError(f"{places.get(key, 'settings')}: {key}: {why}") from error
+        raise ConfigurationError(f"{key}: {why}") from error
     return {str(name): value for name, value in found.items()}
 
 
@@ -402,7 +400,8 @@ def naming(places: Mapping[str, str]) -> Iterator[None]:
     try:
         yield
     except ConfigurationError as error:
-        for word in re.findall(r"^[\w.]+|'[^']+'|[\w\[\]-]+(?:\.[\w\[\]-]+)+", str(error)):
+        said = re.sub("^line '[^']*': ", "", str(error))
+        for word in re.findall(r"^[\w.]+|'[^']+'|[\w\[\]-]+(?:\.[\w\[\]-]+)+", said):
             name = word.strip("'")
             found = {places[path]: None for path in places if f".{path}".endswith(f".{name}")}
             if "command line" in found:
@@ -421,7 +420,7 @@ def sweep_of(file: str, *, allow_code: str | None = None) -> Sweep:
     """
     tree, places = read(file)
     with naming(places):
-        resolved = _resolved(tree, places)
+        resolved = _resolved(tree)
         _refuse_code(resolved, allow_code=allow_code)
         content = _section(resolved)
         base = content.pop("base", {})

@@ -42,7 +42,9 @@ def test_bad_files_are_refused_by_line(command: tuple[str, str]) -> None:
     cases = {
         "trainer:\n  epoch: 3": "x.yaml, line 2: line 'ALIBI': unknown key 'trainer.epoch'; did",
         "trainer:\n  epochs: -3": "x.yaml, line 2: line 'ALIBI': trainer.epochs is -3; it must be",
-        "a: ${b}\nb: ${a}": "x.yaml, line 1: a: its references go in a circle",
+        "method: alibi\nseed: -1": "error: x.yaml, line 2: line 'ALIBI': seed is -1; it must be",
+        "a: ${b}\nb: ${a}": "error: x.yaml, line 1: a: its references go in a circle",
+        "a: {b: '${a.b}'}": "error: x.yaml, line 1: a.b: its references go in a circle",
         "[1]": "x.yaml holds no mapping",
     }
     for text, said in cases.items():
