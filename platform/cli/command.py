@@ -167,9 +167,8 @@ def perform(
         with umask_of(0o022):
             result = run()
     except (Exception, KeyboardInterrupt) as error:
-        ended = next((code for kinds, code in _CODES if isinstance(error, kinds)), None)
-        if ended is None and _disk_is_full(error):
-            ended = ExitCode.BAD_INPUT
+        otherwise = ExitCode.BAD_INPUT if _disk_is_full(error) else None
+        ended = next((code for kinds, code in _CODES if isinstance(error, kinds)), otherwise)
         if ended is None:
             raise
         print(visible(explain(error)), file=sys.stderr)
@@ -181,8 +180,7 @@ def perform(
     facts: Any = answer.facts if isinstance(answer.facts, dict) else asdict(answer.facts)
     words = plain_text(facts) if answer.words is None else answer.words
     try:
-        print(dumps(facts) if json else shown(words))
-        sys.stdout.flush()
+        print(dumps(facts) if json else shown(words), flush=True)
     except OSError as error:
         # Python would complain once more as it flushes at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

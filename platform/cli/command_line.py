@@ -5,10 +5,12 @@ options. So `--help` imports nothing else, and a command imports at the top of i
 needs: SciPy, torch or MLflow, which take up to three seconds.
 """
 
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from io import TextIOWrapper
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import Any
@@ -346,7 +348,7 @@ VERBS = (
         "parties:make",
         "write a synthetic log of shop visits: features, labels and test rows",
         "conversions --rows 1000 -o small-log",
-        click.Argument(["name"], type=click.Choice(["conversions"])),
+        click.Argument(["name"], type=click.Choice(["conversions"]), expose_value=False),
         whole("--rows", "number of visits", default=100_000, type=_POSITIVE),
         whole("--weeks", "weeks, a folder each (docs/late_labels.md)", default=1, type=_POSITIVE),
         number("--window", "label only purchases within this many days of the visit", type=_ABOVE),
@@ -666,8 +668,7 @@ def command() -> click.Group:
         help="Label differential privacy: cost, accuracy and leakage.",
         context_settings={"help_option_names": ["-h", "--help"], "show_default": True},
     )
-    version = click.version_option(labeldp.__version__, prog_name="labeldp")
-    top = version(top)
+    top = click.version_option(labeldp.__version__, prog_name="labeldp")(top)
     for verb in VERBS:
         groups.get(verb.words.partition(" ")[0], top).add_command(verb)
     return top
@@ -677,6 +678,10 @@ def run_command(command: click.Command, arguments: Sequence[str], *, program: st
     """Run a command line and return its exit code; a wrong argument is refused in one line."""
     # Batch systems and a shell's `kill` send SIGTERM: end as cleanly as on Ctrl-C.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.stdout = sys.stdout or open(os.devnull, "w")  # closed: no file shall get its number
+    sys.stderr = sys.stderr or open(os.devnull, "w")
+    if isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")  # its encoding may lack a character
     try:
         ended = command.main(list(arguments), prog_name=program, standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:

@@ -92,6 +92,22 @@ def test_a_full_standard_output_is_one_sentence() -> None:
     assert "the disk is full" in done.stderr
 
 
+@pytest.mark.parametrize("closing", ["", ">&-", ">&- 2>&-"])
+def test_output_that_shows_no_text_changes_no_exit_code(closing: str, tmp_path: Path) -> None:
+    """Of another encoding than UTF-8, or closed by the caller."""
+    Path(tmp_path, "x.csv").write_text("Straße,bought\n1,no\n2,yes\n")
+    line = '"$0" -c "$1" data check x.csv --label-column bought --classes no,yes --hold-out none'
+    done = subprocess.run(
+        ["sh", "-c", f"{line} {closing}", sys.executable, COMMAND],
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert ("Stra\\xdfe" in done.stdout) == (not closing)
+
+
 def test_nobody_else_writes_to_a_folder(tmp_path: Path) -> None:
     before = os.umask(0)
     try:
