@@ -148,7 +148,7 @@ class Budget:
 
     def __post_init__(self) -> None:
         _validate.plain_fields(self)
-        _validate.positive(epsilon=self.epsilon, infinity=True)
+        _validate.positive(**{"the limit of epsilon": self.epsilon}, infinity=True)
         _validate.delta(self.delta)
 
     def allows(self, epsilon: float) -> bool:

@@ -201,7 +201,7 @@ def _refuse_missing(table: pd.DataFrame, column: str, *, what: str) -> None:
     """
     if column in table:
         return
-    known = f"they have {', '.join(table.columns)}"
+    known = f"they have {', '.join(map(str, table.columns))}"
     if what == "the labels":
         known = "check the name, and that the first line of the file holds names of columns"
     raise ValueError(f"{what} have no column {column!r}; {known}")
@@ -324,9 +324,10 @@ class _Question:
         # A release that is stored is read again, and costs nothing.
         new = [charge for charge in planned if charge.key not in known]
         total, at = shared.total(delta=self.delta, planned=(self.side, new))
-        if new and budget is not None and not Budget(epsilon=budget, delta=at).allows(total):
+        limit = Budget(epsilon=np.inf if budget is None else budget, delta=at)
+        if new and not limit.allows(total):
             raise BudgetExceeded(
-                budget=Budget(epsilon=budget, delta=at),
+                budget=limit,
                 spent=shared.total(delta=self.delta)[0],
                 requested=total,
                 request=f"{self.parts.first.method} at {self.priced_at:g}",

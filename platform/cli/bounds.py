@@ -132,15 +132,14 @@ def epsilon_pate(
         if answer is None:
             raise ValueError("without --votes a price needs the number of answers: --answer K")
         mechanism = aggregator_of(**noise)
-        request = PateAnswers(aggregator=mechanism, queries=queries or answer, max_answers=answer)
-        by_counts = accounting == Accounting.COUNTS
+        queries = answer if queries is None else queries
+        request = PateAnswers(aggregator=mechanism, queries=queries, max_answers=answer)
+        priced = epsilon_of_counts if accounting == Accounting.COUNTS else epsilon_of_prices
         facts = {
             "accounting": accounting,
-            "queries": request.queries,
+            "queries": queries,
             "answer": answer,
-            "epsilon": (epsilon_of_counts if by_counts else epsilon_of_prices)(
-                [request], delta=delta
-            ),
+            "epsilon": priced([request], delta=delta),
             "delta": delta,
             "note": "the price for any votes, which a ledger charges",
         }
@@ -157,7 +156,7 @@ def epsilon_pate(
     done["accounting"] = Accounting(accounting)
     any_votes = price_for_any_votes(mechanism, **done, **stated)
     exact = epsilon_of(mechanism.events(**done), delta=delta)
-    most = answer or len(counts)
+    most = len(counts) if answer is None else answer
     request = PateAnswers(aggregator=mechanism, queries=len(counts), max_answers=most)
     if figures is not None:
         from labeldp.platform.report.paper_figures import write_vote_figures
@@ -204,7 +203,8 @@ def calibrate_pate(
         queries = len(counts)
         teachers = int(counts[0].sum())
     kind = AggregatorKind(aggregator)
-    ensemble = EnsembleConfig(teachers=teachers or 1, queries=queries or answer)
+    queries = answer if queries is None else queries
+    ensemble = EnsembleConfig(teachers=1 if teachers is None else teachers, queries=queries)
     found = PateConfig(ensemble=ensemble, aggregator=kind, answers=answer, **price).calibrated()
     assert found.sigma2 is not None, "calibrated"
     return {
@@ -215,7 +215,7 @@ def calibrate_pate(
         "threshold": found.threshold if teachers else None,
         "sigma1": found.sigma1,
         "sigma2": found.sigma2 / (2**0.5 if kind is AggregatorKind.LNMAX else 1),
-        "queries": queries or answer,
+        "queries": queries,
         "epsilon": found.price,
         "chosen_from_votes": False,
     }

@@ -53,8 +53,10 @@ def request(
 
     Of a large table it is written in parts of `rows_at_once`, each in a folder.
     """
-    # As a line of CSV: a name with a comma stands in double quotes.
-    named = [name.strip() for name in next(csv.reader([classes], skipinitialspace=True))]
+    # As lines of CSV: a name with a comma stands in double quotes.
+    lines = csv.reader(classes.splitlines(keepends=True), skipinitialspace=True)
+    named = [name.strip() for name in chain.from_iterable(lines)]
+    method = how["method"]
 
     def written(table: pd.DataFrame, to: str) -> tuple[int, int]:
         """Return the numbers of rows and of directions."""
@@ -72,8 +74,8 @@ def request(
         sizes = [written(read_table(features, how["id_column"]), out)]
     else:
         path = Path(features)
-        stages = how["method"] == "stages"
-        if path.suffix.lower() != ".parquet" or rows_at_once < 2 or after or how["pairs"] or stages:
+        whole = after or how["pairs"] or method == "stages"
+        if path.suffix.lower() != ".parquet" or rows_at_once < 2 or whole:
             raise ValueError(
                 f"--rows-at-once is {rows_at_once} for {features}; it needs a .parquet, at least 2 "
                 "rows per part, and neither --after nor --pairs nor --method stages"
@@ -85,7 +87,6 @@ def request(
                 own = range(number * rows_at_once, (number + 1) * rows_at_once)
                 some = parquet_table(path, rows=own)
                 sizes.append(written(some.to_pandas(), f"{folder}/part{number:04}"))
-    method = how["method"]
     what = "choices" if how["pairs"] else "labels"
     rows = sum(count for count, _ in sizes)
     directions = max(count for _, count in sizes)
@@ -390,13 +391,12 @@ def _refuse_others(
     return sum(each.ledger[0].key not in own for each in releases)
 
 
-def make(*, name: str, rows: int, weeks: int, window: float | None, seed: int, out: str) -> Answer:
+def make(*, rows: int, weeks: int, window: float | None, seed: int, out: str) -> Answer:
     """Write a synthetic log as the tables of two parties, and a fifth as many rows to test with.
 
     The party with the labels knows who made a visit, too; with a window, of those that ended in a
     purchase in time.
     """
-    del name
     log = conversions(rows, seed=seed)
     tables = {"test": conversions(max(1000, rows // 5), seed=seed + 1_000_000)}
     for number, week in enumerate(by_week(log, weeks), start=1):

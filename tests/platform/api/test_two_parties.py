@@ -143,6 +143,9 @@ def test_a_budget_holds_over_requests_person_by_person() -> None:
     with pytest.raises(BudgetExceeded, match="would make it 2"):
         answer(labels, halves[1], "b", **given, budget=1.5)
     assert not Path("b").exists()
+    for wrong in (-1.0, float("nan")):  # of a stored release, too
+        with pytest.raises(ValueError, match="the limit of epsilon is"):
+            answer(labels, halves[0], "c", **given, budget=wrong)
     assert answer(labels, halves[0], "c", **given, budget=1.5).new is False
     apart = write_request(features[60:], "apart", **ASKED)
     assert answer(labels, apart, "d", **given, budget=1.5).total_epsilon == 1.0
@@ -191,6 +194,17 @@ def test_a_draft_that_goes_while_the_folder_is_read(monkeypatch: pytest.MonkeyPa
     assert answer(labels, request, "r", **COLUMNS, epsilon=1.0, vault=vault).new
     assert len(party_files.lines_beside(draft, vault=vault.id)) == 1
     assert party_files.parts_of(draft) == [draft]
+
+
+def test_a_request_is_answered_whatever_else_lies_in_its_folder() -> None:
+    features, _ = both_tables(100)
+    write_request(features, "request", **ASKED)
+    write_request(features[:60], "request/some", **ASKED)
+    assert party_files.parts_of("request") == [Path("request")]
+    features.to_csv("features.csv", index=False)
+    asked = "request features.csv --id-column id --method subset --classes".split()
+    ran(*asked, "no\nyes", "-o", "lines")
+    assert party_files.read_request("lines").classes == ("no", "yes")
 
 
 def test_a_dry_run_does_not_relabel() -> None:

@@ -112,6 +112,11 @@ def test_calibrate_pate_reads_of_votes_their_numbers_alone(votes: str) -> None:
     assert found == answer(*asked, "--queries", "50", "--teachers", "250")
     assert 0.999 < found["epsilon"] <= 1 and found["threshold"] == 150
     assert "--teachers is 9, but --votes" in refusal(*asked, "--votes", votes, "--teachers", "9")
+    assert "teachers is 0; it must be" in refusal(*asked, "--teachers", "0")
+    assert "queries is 0; it must be" in refusal(*asked, "--queries", "0")
+    noise = ("--aggregator", "gnmax", "--sigma2", "40", "--delta", "1e-5", "--answer")
+    for rest in (["20", "--queries", "0"], ["0", "--votes", votes]):
+        assert "is 0; it must be at least 1" in refusal("epsilon", "pate", *noise, *rest)
 
 
 def test_any_votes_are_priced_and_aimed_at_without_a_file() -> None:
