@@ -451,7 +451,8 @@ def check_answers(release: PartyRelease, request: Request) -> None:
 def parts_of(folder: str | Path, *, name: str = REQUEST) -> list[Path]:
     """Return the folders of a request (or release) that was written in parts, or it alone."""
     place = Path(folder)
-    own = [place] if (place / name).exists() else []  # what else lies in it is no part of it
+    # A folder that can't be looked into has none, which Path.exists would not say.
+    own = [place] if os.path.exists(place / name) else []  # what else lies in it is no part of it
     files = glob(f"*/{name}", root_dir=place, include_hidden=True)
     return own or sorted((place / file).parent for file in files) or [place]
 
