@@ -451,10 +451,11 @@ def check_answers(release: PartyRelease, request: Request) -> None:
 def parts_of(folder: str | Path, *, name: str = REQUEST) -> list[Path]:
     """Return the folders of a request (or release) that was written in parts, or it alone."""
     place = Path(folder)
-    # A folder that can't be looked into has none, which Path.exists would not say.
-    own = [place] if os.path.exists(place / name) else []  # what else lies in it is no part of it
+    # Path.exists raises an error if another user owns the folder; os.path.exists does not.
+    if os.path.exists(place / name):
+        return [place]
     files = glob(f"*/{name}", root_dir=place, include_hidden=True)
-    return own or sorted((place / file).parent for file in files) or [place]
+    return sorted((place / file).parent for file in files) or [place]
 
 
 def check_new(folder: Path) -> None:

@@ -54,7 +54,8 @@ def epsilon_gaussian(*, noise_std: float, delta: float) -> dict[str, Any]:
 def epsilon_laplace(*, scale: float | None, noise_std: float | None = None) -> dict[str, Any]:
     """Price of Laplace noise."""
     epsilon = calibration.price_laplace(scale=scale, noise_std=noise_std)
-    scale = scale or (noise_std or 0.0) / 2**0.5
+    if scale is None:
+        scale = (noise_std or 0.0) / 2**0.5
     noise_std = noise_std or scale * 2**0.5
     return _with_risk({"scale": scale, "noise_std": noise_std, "epsilon": epsilon, "delta": 0.0})
 

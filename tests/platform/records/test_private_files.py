@@ -172,7 +172,8 @@ def test_files_are_opened_through_no_link_and_as_nothing_but_files(tmp_path: Pat
 def test_drafts_have_secret_names(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    page, victim = tmp_path / name, tmp_path / "victim"
+    page = tmp_path / name
+    victim = tmp_path / "victim"
     victim.write_text("mine")
     drafts = []
     for content in (b"one", b"two"):
