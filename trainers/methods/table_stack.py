@@ -365,12 +365,13 @@ _SETTLED = 1e-6
 _FEWEST_FUNCTIONS = 20
 _MOST_FUNCTIONS = 200
 _ROWS_PER_FUNCTION = 8
-#: Leaves of trees, and the rounds of boosting after which they are read.
-_SMALL_TREES = (8, (15, 30, 60))
-_LARGE_TREES = (31, (20, 60))
+#: Leaves of trees, their learning rate, and the rounds of boosting after which they are read.
+TreeShape = tuple[int, float, tuple[int, ...]]
+#: Large trees take most of the time, so they take fewer steps, as long in sum.
+_SMALL_TREES: TreeShape = (8, 0.08, (15, 30, 60))
+_LARGE_TREES: TreeShape = (31, 0.12, (13, 40))
 #: Larger trees need so much information in a label.
 _INFORMED = 0.5
-_RATE = 0.08
 #: Of a column's values: of noisy labels more of them take time and tell nothing.
 _BINS = 63
 #: Rows of a leaf: so many at least, more of noisy labels, and this share of all rows at most.
@@ -470,8 +471,8 @@ def fit_logistic(
     )
 
 
-def tree_shapes(evidence: Evidence) -> list[tuple[int, tuple[int, ...]]]:
-    """Return leaves of the trees of a stack, and rounds after which they are read."""
+def tree_shapes(evidence: Evidence) -> list[TreeShape]:
+    """Return the shapes of the trees of a stack."""
     if not isinstance(evidence, LabelEvidence):
         return []
     classes = len(evidence.shares)
@@ -479,8 +480,10 @@ def tree_shapes(evidence: Evidence) -> list[tuple[int, tuple[int, ...]]]:
     enough = len(evidence.chances) >= _LARGE_TREES[0] * _LEAST_LEAF
     large = enough and evidence.information >= _INFORMED
     shapes = [_SMALL_TREES, _LARGE_TREES][: 2 if large else 1]
-    counted = [(leaves, tuple(n for n in rounds if n <= most)) for leaves, rounds in shapes]
-    return [(leaves, rounds) for leaves, rounds in counted if rounds]
+    counted = [
+        (leaves, rate, tuple(n for n in rounds if n <= most)) for leaves, rate, rounds in shapes
+    ]
+    return [shape for shape in counted if shape[-1]]
 
 
 def _inverted(estimator: object, evidence: LabelEvidence, rounds: tuple[int, ...] = ()) -> Inverted:
@@ -498,13 +501,13 @@ def fit_trees(
     table: Table,
     evidence: LabelEvidence,
     *,
-    leaves: int,
-    rounds: tuple[int, ...],
+    shape: TreeShape,
     seed: int,
 ) -> Inverted:
     """Return trees fitted to a release of a table, once for each class it makes likelier."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
+    leaves, rate, rounds = shape
     some = some_of(len(table.rows), most=_MOST_CELLS // table.rows.shape[1], seed=seed)
     rows = table.rows[some]
     places, labels = np.nonzero(evidence.likelier[some])
@@ -521,7 +524,7 @@ def fit_trees(
         max_bins=_BINS,
         max_iter=max(rounds),
         max_leaf_nodes=leaves,
-        learning_rate=_RATE,
+        learning_rate=rate,
         min_samples_leaf=int(max(_LEAST_LEAF, min(leaf, _LEAF_SHARE * len(rows)))),
         max_features=_TRIED,
         early_stopping=False,
@@ -688,9 +691,7 @@ def fit_and_predict(
                 fit = partial(fit_logistic, view.kind)
                 fits.append(partial(fit, shape=scores[None], kind=Ordered))
                 fits.append(partial(fit, shape=near, kind=NearOrder))
-    fits += [
-        partial(fit_trees, leaves=leaves, rounds=rounds, seed=seed) for leaves, rounds in shapes
-    ]
+    fits += [partial(fit_trees, shape=shape, seed=seed) for shape in shapes]
     for model in own:
         fits.append(partial(fit_own, model, seed=seed) if hasattr(model, "fit") else model)
     if not fits:
