@@ -74,7 +74,8 @@ class PredictionSets(PaysForLabels):
         """
         kind = getattr(getattr(self.model, "predictor", None), "kind", None)
         no_classes = kind != "reward" and not len(getattr(self.model, "classes_", ()))
-        if not (self._of_classes or (no_classes and hasattr(self.model, "predict"))):
+        usable = self._of_classes or (no_classes and hasattr(self.model, "predict"))
+        if isinstance(self.model, type) or not usable:
             raise ValueError(
                 f"model is {self.model!r:.100}; give a fitted model: a regressor, or a classifier, "
                 "which needs predict_proba (CalibratedClassifierCV adds it); rewards have no sets"

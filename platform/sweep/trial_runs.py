@@ -281,6 +281,6 @@ class PlaceWatch(Unsaved, tune.Callback):
         here = capacity()
         needed = self._resources
         return (
-            f"each takes {needed.cpu:g} CPU + {needed.gpu:g} GPU on one node, and the "
-            f"{len(here.nodes)} nodes have {here.sizes}, others' work included"
+            f"each takes {needed.cpu:g} CPU + {needed.gpu:g} GPU on one node, and the nodes "
+            f"({len(here.nodes)}) have {here.sizes}, others' work included"
         )

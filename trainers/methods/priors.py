@@ -253,9 +253,11 @@ def kernel_directions(features: Tensor, *, landmarks: int, seed: int) -> Directi
     rows = features.flatten(1).float().cpu()
     chosen = torch.randperm(len(rows), generator=torch.Generator().manual_seed(seed))[:landmarks]
     centers = rows[chosen]
-    measured = centers[:_MEASURED]
+    distances = torch.cdist(centers[:_MEASURED], centers[:_MEASURED]).square()
     # The median distance is the scale of the data: no setting has to be tuned on labels.
-    width = _WIDTH * float(torch.cdist(measured, measured).square().median())
+    median = float(distances.median())
+    # Half of the distances are 0 between two landmarks, and where most rows are equal.
+    width = _WIDTH * (median if median > 0 else float(distances.mean()))
 
     def kernel(some: Tensor) -> Tensor:
         return torch.cdist(some, centers).square_().mul_(-1 / max(width, 1e-30)).exp_()

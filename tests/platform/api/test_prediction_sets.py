@@ -123,7 +123,8 @@ def test_a_missing_amount_is_called_so() -> None:
     with pytest.raises(ValueError, match="amount 3 is missing or infinite"):
         labeldp.PredictionSets(model, bounds=(-1, 1), vault=vault).fit(rows, vault.tokens)
     assert not vault.charges()
-    refused(labeldp.PredictionSets(None), rows, amounts, says="model is None; give a fitted model")
+    for wrong in (None, LinearRegression, labeldp.LabelPrivateClassifier):
+        refused(labeldp.PredictionSets(wrong), rows, amounts, says="; give a fitted model")
 
 
 def test_what_cannot_be_covered_is_refused_before_it_is_paid() -> None:

@@ -245,6 +245,16 @@ def test_directions_are_those_of_the_kernel() -> None:
     np.testing.assert_allclose(overlap, 1, atol=1e-3)
 
 
+@pytest.mark.parametrize("distinct", [20, 300])
+def test_directions_exist_where_most_distances_are_zero(distinct: int) -> None:
+    """Between two landmarks half of them are; among rows that are mostly equal, most are."""
+    rows = torch.zeros(300, 4)
+    rows[:distinct] = torch.randn(distinct, 4, generator=torch.Generator().manual_seed(0))
+    directions = kernel_directions(rows, landmarks=2 if distinct == 300 else 50, seed=0)
+    query = moment_query(directions, noise_std=1.0)
+    assert np.abs(directions.values).max(1).all() and np.isfinite(query.weights).all()
+
+
 def test_one_seed_finds_the_same_directions_whatever_the_threads() -> None:
     """Else a trial that is resumed with more cores would draw, and pay, once more."""
     threads = torch.get_num_threads()
