@@ -35,7 +35,7 @@ from labeldp.mechanisms.persons import Groups
 from labeldp.mechanisms.randomized_response import PublishedClasses
 from labeldp.platform.api import fitting, two_parties
 from labeldp.platform.api.label_release import mechanism_for
-from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_matrix, is_table
+from labeldp.platform.api.paid_fits import FitAccount, PaysForLabels, is_table
 from labeldp.platform.api.party_files import PartyRelease, read_release
 from labeldp.platform.settings.configuration import TrialConfig, provenance_of
 from labeldp.platform.settings.methods import (
@@ -179,9 +179,8 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         described = named_columns or issparse(rows_of_x) or bool(self.settings)
         unnamed = stacks and not described and len(classes) >= NETWORK_CLASSES
         stacks = stacks and not unnamed
-        columns = rows_of_x.shape[1] if is_matrix(rows_of_x) else None
         method, reason = self._method(
-            len(classes), len(places), columns, persons=groups is not None, stacks=stacks
+            len(classes), len(places), persons=groups is not None, stacks=stacks
         )
         stacked = method.stack and (stacks or (unnamed and method.alone))
         if "models" in (self.settings or {}) and not stacked:
@@ -389,7 +388,7 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
         return tuple(stated)
 
     def _method(
-        self, num_classes: int, rows: int, columns: int | None, *, persons: bool, stacks: bool
+        self, num_classes: int, rows: int, *, persons: bool, stacks: bool
     ) -> tuple[NamedMethod, str]:
         if self.method != AUTO:
             found = named(self.method)
@@ -405,7 +404,6 @@ class LabelPrivateClassifier(ClassifierMixin, PaysForLabels):  # type: ignore[mi
                 num_classes=num_classes,
                 single=any(each not in STACKED for each in self._models()),
                 rows=rows,
-                columns=columns,
             )
         else:
             name, reason = choose(

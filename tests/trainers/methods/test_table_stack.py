@@ -371,9 +371,10 @@ def test_a_rare_class_is_not_lost(epsilon: float) -> None:
 def test_the_release_is_chosen_by_public_numbers() -> None:
     kinds = {each: a_model(epsilon=each).fit(ROWS, LABELS).method_ for each in (0.9, 1.0)}
     assert kinds == {0.9: "cluster_labels", 1.0: "subset"}
-    for rows, method in [(ROWS, "cluster_labels"), (np.tile(ROWS, 3), "subset")]:
-        few = LabelPrivateClassifier(epsilon=1.0, classes=2).fit(rows[:400], LABELS[:400])
-        assert few.method_ == method
+    wide = np.tile(ROWS, 3)
+    for epsilon, few, method in [(1, 400, "cluster_labels"), (1, 700, "subset"), (2, 60, "subset")]:
+        model = LabelPrivateClassifier(epsilon=epsilon, classes=2).fit(wide[:few], LABELS[:few])
+        assert model.method_ == method
     assert isinstance(TableStackConfig(epsilon=1.0).mechanism(2), SubsetSelection)
     assert isinstance(TableStackConfig(epsilon=0.9).mechanism(2), ClusterHistograms)
 
