@@ -497,13 +497,7 @@ def _inverted(estimator: object, evidence: LabelEvidence, rounds: tuple[int, ...
     )
 
 
-def fit_trees(
-    table: Table,
-    evidence: LabelEvidence,
-    *,
-    shape: TreeShape,
-    seed: int,
-) -> Inverted:
+def fit_trees(table: Table, evidence: LabelEvidence, *, shape: TreeShape, seed: int) -> Inverted:
     """Return trees fitted to a release of a table, once for each class it makes likelier."""
     from sklearn.ensemble import HistGradientBoostingClassifier
 
