@@ -500,6 +500,8 @@ def _checked(values: Mapping[str, Any]) -> Sweep:
         if first["type"] == unknown:
             known = {field.name for kind in _SECTIONS for field in fields(kind)}
             hint = near_miss(path.rpartition(".")[2], {*known, "lines"} - {"variants"})
+            if str(first["loc"][-1]).partition(".")[0] in fields_of(TrialConfig):
+                hint = "settings of trials go under 'changes'"
             raise ConfigurationError(f"unknown key {path!r}; {hint}") from error
         raise ConfigurationError(f"{path!r} is {first['input']!r}: {first['msg']}") from error
 
